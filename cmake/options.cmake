@@ -1,0 +1,62 @@
+# Compiler options that every target shares, as the interface library kvopt_options.
+include(CheckCXXCompilerFlag)
+include(CheckIPOSupported)
+include(CheckLanguage)
+
+add_library(kvopt_options INTERFACE)
+
+# A portable baseline; code that gains from wider vectors chooses at run time.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  check_cxx_compiler_flag(-march=x86-64-v2 has_x86_64_v2)
+  if(has_x86_64_v2)
+    target_compile_options(kvopt_options INTERFACE -march=x86-64-v2)
+    set(kvopt_baseline "x86-64-v2")
+  endif()
+endif()
+if(NOT kvopt_baseline)
+  set(kvopt_baseline "${CMAKE_SYSTEM_PROCESSOR}")
+endif()
+
+target_compile_options(kvopt_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
+if(KVOPT_WERROR)
+  target_compile_options(kvopt_options INTERFACE -Werror)
+endif()
+
+if(KVOPT_SANITIZE)
+  target_compile_options(kvopt_options INTERFACE -fsanitize=${KVOPT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  target_link_options(kvopt_options INTERFACE -fsanitize=${KVOPT_SANITIZE})
+endif()
+
+set(kvopt_lto OFF)
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  check_ipo_supported(RESULT kvopt_lto LANGUAGES CXX OUTPUT lto_message)
+  set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ${kvopt_lto})
+endif()
+
+set(kvopt_cuda OFF)
+if(NOT KVOPT_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "KVOPT_CUDA is '${KVOPT_CUDA}'; it must be AUTO, ON or OFF")
+endif()
+file(GLOB kvopt_cuda_sources CONFIGURE_DEPENDS cuda/*.cu)
+if(NOT KVOPT_CUDA STREQUAL "OFF" AND kvopt_cuda_sources)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    set(kvopt_cuda ON)
+  elseif(KVOPT_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "KVOPT_CUDA=ON, but CMake finds no CUDA compiler (set CUDACXX or CMAKE_CUDA_COMPILER)")
+  endif()
+endif()
+
+target_compile_definitions(
+  kvopt_options
+  INTERFACE $<$<BOOL:${KVOPT_INTERNAL_CHECKS}>:KVOPT_INTERNAL_CHECKS>
+)
+set(kvopt_build_definitions
+    KVOPT_BUILD_TYPE="${CMAKE_BUILD_TYPE}"
+    KVOPT_BUILD_COMPILER="${CMAKE_CXX_COMPILER_ID}\ ${CMAKE_CXX_COMPILER_VERSION}"
+    KVOPT_BUILD_BASELINE="${kvopt_baseline}"
+    KVOPT_BUILD_SANITIZE="${KVOPT_SANITIZE}"
+    KVOPT_BUILD_LTO=$<BOOL:${kvopt_lto}>
+    KVOPT_BUILD_CUDA=$<BOOL:${kvopt_cuda}>
+)

@@ -1,0 +1,31 @@
+#include "bindings/bindings.hpp"
+#include "kvopt/version.hpp"
+
+namespace kvopt::bindings {
+
+namespace py = pybind11;
+
+void bind_build_info(py::module_& m) {
+  m.attr("__version__") = KVOPT_VERSION;
+  m.def(
+      "build_info",
+      [] {
+        py::dict info;
+        info["version"] = KVOPT_VERSION;
+        info["build_type"] = KVOPT_BUILD_TYPE;
+        info["compiler"] = KVOPT_BUILD_COMPILER;
+        info["baseline"] = KVOPT_BUILD_BASELINE;
+        info["lto"] = static_cast<bool>(KVOPT_BUILD_LTO);
+        info["cuda"] = static_cast<bool>(KVOPT_BUILD_CUDA);
+        info["sanitize"] = KVOPT_BUILD_SANITIZE;
+#ifdef KVOPT_INTERNAL_CHECKS
+        info["internal_checks"] = true;
+#else
+        info["internal_checks"] = false;
+#endif
+        return info;
+      },
+      "What this extension was built with: version, compiler, baseline instruction set, LTO, CUDA, sanitizers, checks.");
+}
+
+}  // namespace kvopt::bindings

@@ -1,0 +1,12 @@
+// One function per bound class; module.cpp calls them in order.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace kvopt::bindings {
+
+void bind_errors(pybind11::module_& m);
+void bind_build_info(pybind11::module_& m);
+void bind_prefix_trace(pybind11::module_& m);
+
+}  // namespace kvopt::bindings

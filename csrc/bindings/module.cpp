@@ -1,0 +1,9 @@
+#include "bindings/bindings.hpp"
+
+PYBIND11_MODULE(_core, m) {
+  using namespace kvopt::bindings;
+  m.doc() = "The native core of KVopt.";
+  bind_errors(m);
+  bind_build_info(m);
+  bind_prefix_trace(m);
+}

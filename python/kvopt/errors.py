@@ -1,0 +1,48 @@
+"""Every error that KVopt raises on purpose.
+
+All derive from :class:`KvoptError`; those caused by a bad argument also derive from :class:`ValueError`,
+so that a caller who knows nothing of KVopt still catches them. The native core raises the same classes.
+An error is raised before any state changes, and its message names the value and the limit.
+"""
+
+from __future__ import annotations
+
+
+class KvoptError(Exception):
+    """Base of all errors of this package."""
+
+
+class ConfigError(KvoptError, ValueError):
+    """An option, parameter or argument is outside what it may be."""
+
+
+class UnknownPolicyError(ConfigError):
+    """No policy has this name; the message suggests the nearest one."""
+
+
+class TraceError(KvoptError, ValueError):
+    """A workload file or array breaks its format; the message names file, line or record, and value."""
+
+
+class PoolError(KvoptError):
+    """Base of what a block pool refuses."""
+
+
+class NotEnoughBlocksError(PoolError):
+    """More blocks were asked for than can be freed; nothing was changed."""
+
+
+class StaleBlockError(PoolError, ValueError):
+    """A block id is out of range, or its block no longer holds what the caller thinks it holds."""
+
+
+class ReferenceCountError(PoolError, ValueError):
+    """A release without a reference, or more references than the counter holds."""
+
+
+class LeaseError(PoolError, ValueError):
+    """A lease is unknown, already over, or would exceed the lease budget."""
+
+
+class PolicyError(KvoptError):
+    """A policy broke its side of the contract (raised, or chose a block that it must not choose)."""
