@@ -15,8 +15,8 @@ void bind_build_info(py::module_& m) {
         info["build_type"] = KVOPT_BUILD_TYPE;
         info["compiler"] = KVOPT_BUILD_COMPILER;
         info["baseline"] = KVOPT_BUILD_BASELINE;
-        info["lto"] = static_cast<bool>(KVOPT_BUILD_LTO);
-        info["cuda"] = static_cast<bool>(KVOPT_BUILD_CUDA);
+        info["lto"] = KVOPT_BUILD_LTO != 0;
+        info["cuda"] = KVOPT_BUILD_CUDA != 0;
         info["sanitize"] = KVOPT_BUILD_SANITIZE;
 #ifdef KVOPT_INTERNAL_CHECKS
         info["internal_checks"] = true;
@@ -25,7 +25,8 @@ void bind_build_info(py::module_& m) {
 #endif
         return info;
       },
-      "What this extension was built with: version, compiler, baseline instruction set, LTO, CUDA, sanitizers, checks.");
+      "What this extension was built with: version, compiler, baseline instruction set, LTO, CUDA, sanitizers, "
+      "checks.");
 }
 
 }  // namespace kvopt::bindings

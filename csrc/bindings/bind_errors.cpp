@@ -1,4 +1,7 @@
 // Native exceptions become the classes of kvopt.errors, which hold the documentation.
+#include <exception>
+#include <utility>
+
 #include "bindings/bindings.hpp"
 #include "kvopt/error.hpp"
 
@@ -18,7 +21,7 @@ void raise(const char* name, const char* message) {
 void bind_errors(py::module_& /*m*/) {
   py::register_exception_translator([](std::exception_ptr pointer) {
     try {
-      if (pointer) std::rethrow_exception(pointer);
+      if (pointer) std::rethrow_exception(std::move(pointer));
     } catch (const UnknownPolicyError& e) {
       raise("UnknownPolicyError", e.what());
     } catch (const ConfigError& e) {

@@ -8,5 +8,8 @@ namespace kvopt::bindings {
 void bind_errors(pybind11::module_& m);
 void bind_build_info(pybind11::module_& m);
 void bind_prefix_trace(pybind11::module_& m);
+void bind_policy(pybind11::module_& m);
+void bind_block_pool(pybind11::module_& m);
+void bind_replay(pybind11::module_& m);
 
 }  // namespace kvopt::bindings

@@ -6,4 +6,7 @@ PYBIND11_MODULE(_core, m) {
   bind_errors(m);
   bind_build_info(m);
   bind_prefix_trace(m);
+  bind_policy(m);
+  bind_block_pool(m);
+  bind_replay(m);
 }

@@ -53,7 +53,7 @@ void PrefixTrace::ranges(std::size_t r, std::vector<BlockRange>& out) const {
     }
     if (want > 0) r = static_cast<std::size_t>(parent_[r]);
   }
-  std::reverse(out.begin(), out.end());
+  std::ranges::reverse(out);
 }
 
 void PrefixTrace::chain(std::size_t r, std::span<std::uint32_t> out) const {
@@ -99,7 +99,8 @@ std::size_t PrefixTraceBuilder::EdgeHash::operator()(const Edge& edge) const noe
 
 std::uint32_t PrefixTraceBuilder::append(std::span<const std::uint64_t> ids, std::uint32_t scope) {
   if (ids.size() + id_.size() >= kNoBlock || parent_.size() >= std::size_t{1} << 31) {
-    throw TraceError("a trace holds at most " + std::to_string(kNoBlock - 1) + " distinct blocks and 2147483648 requests");
+    throw TraceError("a trace holds at most " + std::to_string(kNoBlock - 1) +
+                     " distinct blocks and 2147483648 requests");
   }
   std::uint32_t node = kNoBlock;
   std::size_t known = 0;
@@ -130,8 +131,6 @@ std::uint32_t PrefixTraceBuilder::append(std::span<const std::uint64_t> ids, std
   return static_cast<std::uint32_t>(known);
 }
 
-PrefixTrace PrefixTraceBuilder::finish() && {
-  return {std::move(parent_), std::move(shared_), std::move(fresh_)};
-}
+PrefixTrace PrefixTraceBuilder::finish() && { return {std::move(parent_), std::move(shared_), std::move(fresh_)}; }
 
 }  // namespace kvopt

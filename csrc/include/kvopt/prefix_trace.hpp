@@ -1,9 +1,9 @@
 // A workload as a prefix tree, in the order in which its requests arrive.
 //
-// Request r is a chain of blocks: the first shared[r] blocks of an earlier request parent[r], then fresh[r] blocks that no
-// request before r had at that place. Blocks are numbered densely in order of first appearance, so the fresh blocks of r are
-// the range [first_block(r), first_block(r) + fresh[r]) and need no storage: 54 million references of 28,804 requests take
-// less than a megabyte.
+// Request r is a chain of blocks: the first shared[r] blocks of an earlier request parent[r], then fresh[r] blocks that
+// no request before r had at that place. Blocks are numbered densely in order of first appearance, so the fresh blocks
+// of r are the range [first_block(r), first_block(r) + fresh[r]) and need no storage: 54 million references of 28,804
+// requests take less than a megabyte.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,8 @@ class PrefixTrace {
   std::uint32_t longest_ = 0;
 };
 
-// Builds a PrefixTrace from chains of arbitrary 64-bit block ids. The same id under two different prefixes is two blocks.
-// Ids are compared within a scope only (traces whose ids are local to a session use one scope each).
+// Builds a PrefixTrace from chains of arbitrary 64-bit block ids. The same id under two different prefixes is two
+// blocks. Ids are compared within a scope only (traces whose ids are local to a session use one scope each).
 class PrefixTraceBuilder {
  public:
   // Appends one request; returns how many of its leading blocks were known.
@@ -80,9 +80,9 @@ class PrefixTraceBuilder {
     std::size_t operator()(const Edge& edge) const noexcept;
   };
 
-  std::vector<std::uint64_t> id_;           // of each block
-  std::vector<std::uint32_t> up_;           // parent block of each block
-  std::vector<std::int32_t> introduced_by_; // request in which a block first appears
+  std::vector<std::uint64_t> id_;                               // of each block
+  std::vector<std::uint32_t> up_;                               // parent block of each block
+  std::vector<std::int32_t> introduced_by_;                     // request in which a block first appears
   std::unordered_map<Edge, std::uint32_t, EdgeHash> branches_;  // children that do not follow their parent's number
   std::vector<std::int32_t> parent_;
   std::vector<std::uint32_t> shared_;

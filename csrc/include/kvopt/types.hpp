@@ -11,6 +11,10 @@ namespace kvopt {
 using BlockId = std::uint32_t;
 inline constexpr BlockId kNoBlock = std::numeric_limits<BlockId>::max();
 
+// Index of a run of cached blocks (run_table.hpp).
+using RunId = std::uint32_t;
+inline constexpr RunId kNoRun = std::numeric_limits<RunId>::max();
+
 // Seconds on the caller's monotonic clock. The core never reads a clock.
 using Time = double;
 inline constexpr Time kNever = std::numeric_limits<Time>::infinity();

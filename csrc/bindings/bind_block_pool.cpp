@@ -1,0 +1,255 @@
+#include <pybind11/stl.h>
+
+#include <optional>
+
+#include "bindings/arrays.hpp"
+#include "bindings/bindings.hpp"
+#include "bindings/python_policy.hpp"
+#include "kvopt/block_pool.hpp"
+#include "kvopt/error.hpp"
+
+namespace kvopt::bindings {
+
+namespace {
+
+// Keys as the caller has them: uint64[n], or byte strings as a uint8[n, key_bytes] array or a sequence of bytes.
+class KeyArgument {
+ public:
+  KeyArgument(const py::object& keys, std::uint32_t key_bytes) {
+    if (key_bytes == 0) {
+      hashes_ = Array<std::uint64_t>::ensure(keys);
+      if (!hashes_ || hashes_.ndim() != 1) {
+        PyErr_Clear();
+        throw ConfigError("keys must be a one-dimensional array of unsigned 64-bit integers");
+      }
+      view_ = {.hashes = hashes_.data(), .count = static_cast<std::size_t>(hashes_.size())};
+      return;
+    }
+    if (py::isinstance<py::array>(keys)) {
+      bytes_ = Array<std::uint8_t>::ensure(keys);
+      if (!bytes_ || bytes_.ndim() != 2 || bytes_.shape(1) != key_bytes) {
+        PyErr_Clear();
+        throw ConfigError("keys must be uint8 of shape (n, " + std::to_string(key_bytes) + ")");
+      }
+    } else {
+      gather(py::cast<py::sequence>(keys), key_bytes);
+    }
+    const auto n = static_cast<std::size_t>(bytes_.shape(0));
+    digests_.resize(n);
+    for (std::size_t i = 0; i < n; ++i) digests_[i] = key_digest(bytes_.data() + i * key_bytes, key_bytes);
+    view_ = {.hashes = digests_.data(), .bytes = bytes_.data(), .count = n};
+  }
+
+  Keys view() const { return view_; }
+
+ private:
+  void gather(const py::sequence& keys, std::uint32_t key_bytes) {
+    bytes_ = Array<std::uint8_t>({static_cast<py::ssize_t>(keys.size()), static_cast<py::ssize_t>(key_bytes)});
+    std::uint8_t* out = bytes_.mutable_data();
+    for (const auto& key : keys) {
+      char* data = nullptr;
+      py::ssize_t size = 0;
+      if (PyBytes_AsStringAndSize(key.ptr(), &data, &size) != 0) throw py::error_already_set();
+      if (size != static_cast<py::ssize_t>(key_bytes)) {
+        throw ConfigError("a key of " + std::to_string(size) + " bytes; this pool's keys have " +
+                          std::to_string(key_bytes));
+      }
+      out = std::copy_n(reinterpret_cast<const std::uint8_t*>(data), size, out);
+    }
+  }
+
+  Array<std::uint64_t> hashes_;
+  Array<std::uint8_t> bytes_;
+  std::vector<std::uint64_t> digests_;
+  Keys view_;
+};
+
+// What RequestInfo an argument means: seconds, or a whole record.
+RequestInfo to_info(const py::object& now) {
+  if (py::isinstance<RequestInfo>(now)) return py::cast<RequestInfo>(now);
+  return RequestInfo{.now = py::cast<double>(now)};
+}
+
+py::dict to_dict(const PoolCounts& c) {
+  py::dict d;
+  d["capacity"] = c.capacity;
+  d["empty"] = c.empty;
+  d["evictable"] = c.evictable;
+  d["referenced"] = c.referenced;
+  d["leased"] = c.leased;
+  return d;
+}
+
+py::dict to_dict(const PoolStats& s) {
+  py::dict d = to_dict(s.counts);
+  d["requests"] = s.requests;
+  d["hit_blocks"] = s.hit_blocks;
+  d["new_blocks"] = s.new_blocks;
+  d["stored_blocks"] = s.stored_blocks;
+  const char* reasons[kDropReasons] = {"capacity", "explicit", "cleared", "forgotten"};
+  py::dict dropped;
+  for (std::size_t i = 0; i < kDropReasons; ++i) dropped[reasons[i]] = s.dropped[i];
+  d["dropped_blocks"] = dropped;
+  d["leases_expired"] = s.leases_expired;
+  d["leases_reclaimed"] = s.leases_reclaimed;
+  d["retentions_expired"] = s.retentions_expired;
+  d["runs"] = s.runs;
+  d["bytes"] = s.bytes;
+  return d;
+}
+
+std::uint32_t to_count(std::int64_t value, const char* name) {
+  if (value < 0 || value >= kNoBlock) {
+    throw ConfigError(std::string(name) + " is " + std::to_string(value) + "; it must be 0 to " +
+                      std::to_string(kNoBlock - 1));
+  }
+  return static_cast<std::uint32_t>(value);
+}
+
+std::size_t to_size(std::int64_t value, const char* name) {
+  if (value < 0) throw PoolError(std::string(name) + " is " + std::to_string(value) + "; it must not be negative");
+  return static_cast<std::size_t>(value);
+}
+
+Rule to_rule(const std::string& rule) {
+  if (rule == "prefix") return Rule::kPrefix;
+  if (rule == "flat") return Rule::kFlat;
+  throw ConfigError("rule is '" + rule + "'; it must be 'prefix' or 'flat'");
+}
+
+Lifetime to_lifetime(const std::string& lifetime) {
+  if (lifetime == "fixed") return Lifetime::kFixed;
+  if (lifetime == "refresh") return Lifetime::kRefresh;
+  throw ConfigError("lifetime is '" + lifetime + "'; it must be 'fixed' or 'refresh'");
+}
+
+std::unique_ptr<BlockPool> make_pool(std::int64_t capacity, const py::object& policy, const std::string& rule,
+                                     std::int64_t key_bytes, std::int64_t lease_budget, bool retention) {
+  const PoolOptions options{.capacity = to_count(capacity, "capacity"),
+                            .rule = to_rule(rule),
+                            .key_bytes = to_count(key_bytes, "key_bytes"),
+                            .lease_budget = to_count(lease_budget, "lease_budget"),
+                            .retention = retention};
+  check(options);  // before the policy object counts as attached
+  return std::make_unique<BlockPool>(options, to_policy(policy));
+}
+
+}  // namespace
+
+void bind_block_pool(py::module_& m) {
+  py::class_<Allocation>(m, "Allocation", "The blocks that one request holds, root first; made by BlockPool.acquire.")
+      .def_property_readonly(
+          "blocks",
+          [](const Allocation& a) {
+            std::vector<BlockId> blocks(a.size());
+            if (a.live()) a.owner()->blocks_of(a, blocks);
+            return to_array(std::move(blocks));
+          },
+          "uint32: block ids, first to last (a copy); empty once it is released.")
+      .def("__len__", &Allocation::size)
+      .def_property_readonly("hit", &Allocation::hit, "Leading blocks that were found cached.")
+      .def_property_readonly("committed", &Allocation::committed, "Leading blocks that carry a key.")
+      .def_property_readonly("live", &Allocation::live, "False once it is released.");
+
+  py::class_<BlockPool>(m, "BlockPool",
+                        "The blocks of one KV cache. A request's life: match, acquire, commit, extend, release. Each call "
+                        "either succeeds whole or raises one of kvopt.errors with nothing changed. `now` is seconds on "
+                        "the caller's monotonic clock, or a RequestInfo that holds it. Not for use by several threads at once.")
+      .def(py::init(&make_pool), py::arg("capacity"), py::arg("policy") = "lru", py::kw_only(),
+           py::arg("rule") = "prefix", py::arg("key_bytes") = 0, py::arg("lease_budget") = 0,
+           py::arg("retention") = false,
+           "capacity: blocks. policy: a spec such as 'lru', or a new kvopt.policies.Policy. rule: 'prefix' (a block with a "
+           "cached child is never evicted) or 'flat' (blocks are independent). key_bytes: 0 for uint64 keys, else the "
+           "length of byte-string keys, up to 64. lease_budget: blocks that leases may pin at once. retention: allow "
+           "retain(). Raises ConfigError or UnknownPolicyError.")
+      .def(
+          "match",
+          [](const BlockPool& p, const py::object& keys) {
+            const KeyArgument argument(keys, p.options().key_bytes);
+            return p.match(argument.view());
+          },
+          py::arg("keys"), "How many leading keys are cached. No side effect.")
+      .def(
+          "acquire",
+          [](BlockPool& p, const py::object& keys, std::optional<std::int64_t> total, const py::object& now,
+             std::optional<std::int64_t> max_hit, bool reclaim_leases) {
+            const KeyArgument argument(keys, p.options().key_bytes);
+            const Keys view = argument.view();
+            auto allocation = std::make_unique<Allocation>();
+            p.acquire(*allocation, view, total ? to_size(*total, "total") : view.count, to_info(now),
+                      max_hit ? to_size(*max_hit, "max_hit") : SIZE_MAX, reclaim_leases);
+            return allocation;
+          },
+          py::arg("keys"), py::arg("total") = py::none(), py::kw_only(), py::arg("now"),
+          py::arg("max_hit") = py::none(), py::arg("reclaim_leases") = false, py::keep_alive<0, 1>(),
+          "Reference the longest cached prefix of `keys` (at most max_hit blocks) and total - hit empty blocks, evicting as "
+          "needed; total defaults to the number of keys. reclaim_leases: end leases, latest deadline first, rather than "
+          "fail. Raises NotEnoughBlocksError, PolicyError, or PoolError when time goes back.")
+      .def(
+          "extend",
+          [](BlockPool& p, Allocation& a, std::int64_t n, const py::object& now, bool reclaim_leases) {
+            p.extend(a, to_size(n, "n"), to_info(now), reclaim_leases);
+          },
+          py::arg("allocation"), py::arg("n") = 1, py::kw_only(), py::arg("now"), py::arg("reclaim_leases") = false,
+          "Add n empty blocks at the end. Raises NotEnoughBlocksError, StaleBlockError.")
+      .def(
+          "commit",
+          [](BlockPool& p, Allocation& a, const py::object& keys, const py::object& now) {
+            const KeyArgument argument(keys, p.options().key_bytes);
+            p.commit(a, argument.view(), to_info(now));
+          },
+          py::arg("allocation"), py::arg("keys"), py::kw_only(), py::arg("now"),
+          "Give keys to the next blocks of the allocation, which have become full. Raises PoolError, StaleBlockError.")
+      .def(
+          "release", [](BlockPool& p, Allocation& a, const py::object& now) { p.release(a, to_info(now)); },
+          py::arg("allocation"), py::kw_only(), py::arg("now"),
+          "Let go of all blocks; those without a key are empty at once. Raises StaleBlockError on a second release.")
+      .def(
+          "lease",
+          [](BlockPool& p, const Allocation& a, std::int64_t n, double deadline, double now) {
+            return p.lease(a, to_size(n, "n"), deadline, now);
+          },
+          py::arg("allocation"), py::arg("n"), py::kw_only(), py::arg("deadline"), py::arg("now"),
+          "Pin the first n committed blocks until the deadline. Returns the lease's id. Raises LeaseError beyond the budget.")
+      .def("end_lease", &BlockPool::end_lease, py::arg("lease"), py::kw_only(), py::arg("now"),
+           "End a lease early. Raises LeaseError when it is unknown or over.")
+      .def(
+          "retain",
+          [](BlockPool& p, const Allocation& a, std::int64_t first, std::int64_t n, std::int64_t priority,
+             double duration, const std::string& lifetime, double now) {
+            if (priority < 0 || priority > kMaxPriority) {
+              throw ConfigError("priority " + std::to_string(priority) + "; it must be 0 to 100");
+            }
+            p.retain(a, to_size(first, "first"), to_size(n, "n"), static_cast<std::uint8_t>(priority), duration,
+                     to_lifetime(lifetime), now);
+          },
+          py::arg("allocation"), py::arg("first"), py::arg("n"), py::kw_only(), py::arg("priority"),
+          py::arg("duration") = kNever, py::arg("lifetime") = "fixed", py::arg("now"),
+          "Set the retention priority (0 to 100, default 35) of n committed blocks for `duration` seconds, after which it "
+          "is the default again. lifetime: 'fixed', or 'refresh' (a hit renews it). Raises ConfigError, StaleBlockError.")
+      .def("expire", &BlockPool::expire, py::arg("now"),
+           "End leases and retentions that are due; returns how many. Acquire, extend and evict do it too.")
+      .def(
+          "evict",
+          [](BlockPool& p, std::int64_t n, double now) { return to_array(p.evict(to_size(n, "n"), now)); },
+          py::arg("n"), py::kw_only(), py::arg("now"),
+          "Evict exactly n blocks (uint32, in order). Raises NotEnoughBlocksError with nothing changed.")
+      .def(
+          "forget", [](BlockPool& p, const Array<BlockId>& blocks) { p.forget(as_span(blocks)); }, py::arg("blocks"),
+          "Take the content of cached blocks away, with everything behind them under the prefix rule. Blocks that are "
+          "referenced stay with their holders, without a key. Raises StaleBlockError.")
+      .def("clear", &BlockPool::clear, "Drop all cached content and leases. Raises PoolError while requests hold blocks.")
+      .def("counts", [](const BlockPool& p) { return to_dict(p.counts()); },
+           "capacity, empty, evictable, referenced and leased blocks; the last four add up to the first.")
+      .def("stats", [](const BlockPool& p) { return to_dict(p.stats()); },
+           "counts() and totals since construction: requests, hit, new and stored blocks, dropped blocks by reason, "
+           "leases and retentions ended, runs, and the bytes held if every block were a run of its own.")
+      .def("verify", &BlockPool::verify,
+           "Check every invariant in full. Returns one sentence a violation; empty when all hold.")
+      .def_property_readonly(
+          "runs", [](const BlockPool& p) { return std::const_pointer_cast<RunTable>(p.runs().shared_from_this()); },
+          "The state of what is cached (RunTable): read-only views, always current.")
+      .def_property_readonly("capacity", [](const BlockPool& p) { return p.options().capacity; });
+}
+
+}  // namespace kvopt::bindings

@@ -1,0 +1,142 @@
+#include "bindings/python_policy.hpp"
+
+#include <string>
+#include <utility>
+
+#include "bindings/arrays.hpp"
+#include "kvopt/error.hpp"
+
+namespace kvopt::bindings {
+
+namespace {
+
+class PythonPolicy final : public Policy {
+ public:
+  explicit PythonPolicy(py::object policy) : policy_(std::move(policy)) {}
+  PythonPolicy(const PythonPolicy&) = delete;
+  PythonPolicy& operator=(const PythonPolicy&) = delete;
+  ~PythonPolicy() override {
+    const py::gil_scoped_acquire gil;
+    policy_.release().dec_ref();
+  }
+
+  void attach(const RunTable& runs) override {
+    const py::gil_scoped_acquire gil;
+    call("attach", py::cast(std::const_pointer_cast<RunTable>(runs.shared_from_this())));
+    check();
+  }
+
+  void on_hit(std::span<const RunId> hit, const RequestInfo& info) override { notify("on_hit", hit, info); }
+  void on_stored(std::span<const RunId> stored, const RequestInfo& info) override { notify("on_stored", stored, info); }
+  void on_evictable(std::span<const RunId> runs, const RequestInfo& info) override { notify("on_evictable", runs, info); }
+  void on_referenced(std::span<const RunId> runs) override { notify("on_referenced", runs); }
+  void on_dropped(std::span<const RunId> runs) override { notify("on_dropped", runs); }
+  void on_split(RunId head, RunId tail) override { notify_run("on_split", head, tail); }
+  void on_uncovered(RunId run) override { notify_run("on_uncovered", run); }
+  void on_trimmed(RunId run) override { notify_run("on_trimmed", run); }
+  void on_priority(RunId run) override { notify_run("on_priority", run); }
+
+  bool honours_priority() const override {
+    const py::gil_scoped_acquire gil;
+    return py::cast<bool>(policy_.attr("honours_priority"));
+  }
+
+  void check() const override {
+    if (!failure_.empty()) throw PolicyError(failure_);
+  }
+
+  // The policy may name one run or several at once; those are handed out one by one while they are asked for.
+  RunId choose(std::uint32_t wanted, Time now) override {
+    const py::gil_scoped_acquire gil;
+    check();
+    if (next_ < answer_.size() && asked_ > wanted) {
+      asked_ = wanted;
+      return answer_[next_++];
+    }
+    ask(wanted, now);
+    return answer_[next_++];
+  }
+
+ private:
+  std::string describe(const char* hook) const { return std::string(Py_TYPE(policy_.ptr())->tp_name) + "." + hook; }
+
+  void ask(std::uint32_t wanted, Time now) {
+    answer_.clear();
+    next_ = 0;
+    asked_ = wanted;
+    try {
+      const py::object answer = policy_.attr("choose")(wanted, now);
+      if (py::isinstance<py::int_>(answer)) {
+        answer_.push_back(to_run(py::cast<std::int64_t>(answer)));
+      } else if (const auto runs = Array<std::int64_t>::ensure(answer); runs && runs.ndim() == 1 && runs.size() > 0) {
+        for (const std::int64_t run : as_span(runs)) answer_.push_back(to_run(run));
+      }
+      PyErr_Clear();
+    } catch (py::error_already_set& e) {
+      throw PolicyError(describe("choose") + " raised " + e.what());
+    } catch (py::cast_error&) {
+      answer_.clear();
+    }
+    if (answer_.empty()) throw PolicyError(describe("choose") + " must return a run id, or a sequence of at least one");
+  }
+
+  static RunId to_run(std::int64_t id) { return id < 0 || id > kNoRun ? kNoRun : static_cast<RunId>(id); }
+
+  static Array<std::uint32_t> ids(std::span<const RunId> runs) {
+    return Array<std::uint32_t>(static_cast<py::ssize_t>(runs.size()), runs.data());
+  }
+
+  void notify(const char* hook, std::span<const RunId> runs) {
+    const py::gil_scoped_acquire gil;
+    call(hook, ids(runs));
+  }
+
+  void notify(const char* hook, std::span<const RunId> runs, const RequestInfo& info) {
+    const py::gil_scoped_acquire gil;
+    call(hook, ids(runs), info);
+  }
+
+  template <class... Runs>
+  void notify_run(const char* hook, Runs... runs) {
+    const py::gil_scoped_acquire gil;
+    call(hook, runs...);
+  }
+
+  // A hook cannot stop what is under way: the first failure is kept, and the pool's next call raises it.
+  template <class... Args>
+  void call(const char* hook, Args&&... args) {
+    if (!failure_.empty()) return;
+    try {
+      policy_.attr(hook)(std::forward<Args>(args)...);
+    } catch (py::error_already_set& e) {
+      failure_ = describe(hook) + " raised " + e.what();
+    }
+  }
+
+  py::object policy_;
+  std::vector<RunId> answer_;
+  std::size_t next_ = 0;
+  std::uint32_t asked_ = 0;
+  std::string failure_;
+};
+
+}  // namespace
+
+bool is_python_policy(const py::object& policy) {
+  return py::isinstance(policy, py::module_::import("kvopt.policies.base").attr("Policy"));
+}
+
+std::unique_ptr<Policy> to_policy(const py::object& policy) {
+  if (py::isinstance<py::str>(policy)) return make_policy(parse_policy(py::cast<std::string>(policy)));
+  if (!is_python_policy(policy)) {
+    throw ConfigError("a policy is a name, such as 'lru', or an instance of kvopt.policies.Policy; got " +
+                      py::cast<std::string>(py::repr(policy)));
+  }
+  if (py::cast<bool>(policy.attr("attached"))) {
+    throw ConfigError("this policy object serves a pool already; make a new one for each pool");
+  }
+  policy.attr("attached") = true;
+  return std::make_unique<PythonPolicy>(policy);
+}
+
+}  // namespace kvopt::bindings

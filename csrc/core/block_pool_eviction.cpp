@@ -1,0 +1,106 @@
+// BlockPool: making room.
+#include <algorithm>
+#include <string>
+
+#include "core/block_pool_storage.hpp"
+#include "kvopt/error.hpp"
+
+namespace kvopt {
+
+// Appends n empty blocks to `out`; the caller has checked that there is room.
+void BlockPool::take_room(std::vector<BlockId>& out, std::size_t n, Time now, bool reclaim_leases) {
+  while (reclaim_leases && n > empty_ids_.size() + evictable_) {
+    end_lease_at(storage_->leases.latest(), now);
+    ++stats_.leases_reclaimed;
+  }
+  const std::size_t ready = std::min(n, empty_ids_.size());
+  if (n > ready) choose_victims(n - ready, now);
+  out.insert(out.end(), empty_ids_.rbegin(), empty_ids_.rbegin() + static_cast<std::ptrdiff_t>(ready));
+  empty_ids_.resize(empty_ids_.size() - ready);
+  if (n > ready) remove_victims(out, DropReason::kCapacity);
+  stats_.new_blocks += n;
+}
+
+// Asks the policy for victims of n blocks in all, into victims_. Nothing is lost yet: when the policy names a run that is
+// no victim, all that it named before is given back.
+void BlockPool::choose_victims(std::size_t n, Time now) {
+  victims_.clear();
+  std::size_t chosen = 0;
+  try {
+    while (chosen < n) {
+      const RunId r = policy_->choose(static_cast<std::uint32_t>(n - chosen), now);
+      if (r >= runs_.used || !runs_.is_victim(r)) refuse_victim(r);
+      const auto blocks = static_cast<std::uint32_t>(std::min<std::size_t>(runs_.length[r], n - chosen));
+      chosen += blocks;
+      victims_.push_back({r, blocks});
+      if (blocks < runs_.length[r]) break;
+      policy_->on_dropped({&r, 1});
+      runs_.flags[r] |= run_flag::kChosen;
+      const RunId up = runs_.parent[r];
+      if (up != kNoRun && --runs_.children[up] == 0 && runs_.evictable(up)) policy_->on_uncovered(up);
+    }
+  } catch (...) {
+    changed_.clear();
+    for (auto victim = victims_.rbegin(); victim != victims_.rend(); ++victim) {
+      runs_.flags[victim->run] &= static_cast<std::uint8_t>(~run_flag::kChosen);
+      if (const RunId up = runs_.parent[victim->run]; up != kNoRun) ++runs_.children[up];
+      policy_->on_evictable({&victim->run, 1}, RequestInfo{.now = now});
+    }
+    throw;
+  }
+}
+
+void BlockPool::refuse_victim(RunId r) const {
+  std::string what = "is outside the table";
+  if (r < runs_.used) {
+    if ((runs_.flags[r] & run_flag::kLive) == 0) {
+      what = "holds nothing";
+    } else if ((runs_.flags[r] & run_flag::kChosen) != 0) {
+      what = "was chosen just before";
+    } else if (runs_.references[r] > 0) {
+      what = "is held by a request or a lease";
+    } else {
+      what = "has cached children";
+    }
+  }
+  throw PolicyError("the policy chose run " + std::to_string(r) + ", which " + what);
+}
+
+// Takes what choose_victims() found off the deep ends of its runs; the blocks go to `out`.
+void BlockPool::remove_victims(std::vector<BlockId>& out, DropReason reason) {
+  SlotArena& arena = storage_->arena;
+  for (const auto& [r, blocks] : victims_) {
+    const bool whole = blocks == runs_.length[r];
+    if (whole) unlink(r);
+    const std::uint32_t first = runs_.first_slot[r] + runs_.length[r] - blocks;
+    const BlockId* ids = arena.blocks(first);
+    out.insert(out.end(), ids, ids + blocks);
+    arena.release({first, blocks});
+    evictable_ -= blocks;
+    stats_.dropped[static_cast<std::size_t>(reason)] += blocks;
+    if (whole) {
+      free_run(r);
+    } else {
+      runs_.length[r] -= blocks;
+      policy_->on_trimmed(r);
+    }
+  }
+}
+
+std::vector<BlockId> BlockPool::evict(std::size_t n, Time now) {
+  check_time(now);
+  policy_->check();
+  end_due(now);
+  if (n > evictable_) {
+    throw NotEnoughBlocksError("eviction of " + std::to_string(n) + " blocks; " + std::to_string(evictable_) +
+                               " can be evicted");
+  }
+  std::vector<BlockId> evicted;
+  choose_victims(n, now);
+  remove_victims(evicted, DropReason::kExplicit);
+  empty_ids_.insert(empty_ids_.end(), evicted.begin(), evicted.end());
+  finish(now);
+  return evicted;
+}
+
+}  // namespace kvopt

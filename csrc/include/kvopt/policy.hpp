@@ -1,0 +1,115 @@
+// What decides which cached blocks are evicted next. Policies work on runs (run_table.hpp), not on single blocks.
+//
+// Duties. The pool guarantees: attach() comes first and once; a run is evictable for the policy exactly from an
+// on_evictable() that names it until the next on_referenced() or on_dropped() that does; spans hold the runs of one request,
+// the deepest first; columns of the table are up to date when a hook is called; hooks are never called concurrently; what is
+// behind an evictable run is evictable too (a request holds everything in front of what it holds).
+// The policy must: allocate in attach() only; name in choose() a victim, that is, an evictable run without children (leaf
+// first); keep the run in its order until on_dropped(), because the pool may take only some blocks off its deep end; never
+// block, throw or call back into the pool from a hook.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvopt/run_table.hpp"
+#include "kvopt/types.hpp"
+
+namespace kvopt {
+
+enum class StopReason : std::uint8_t { kUnknown, kToolUse, kEndOfTurn, kLength, kAbort };
+
+// What the server knows of a request and its session when it calls the pool. Everything but `now` may be unknown.
+struct RequestInfo {
+  Time now = 0;
+  std::int64_t request = -1;  // running number, for traces
+  std::int32_t session = -1;
+  std::int32_t turn = -1;
+  std::int32_t tool = -1;
+  std::uint32_t output_tokens = 0;
+  float gap = -1;           // seconds between the session's previous answer and this request; negative: unknown
+  float expected_gap = -1;  // a client's hint: seconds until it returns; negative: unknown
+  StopReason stop = StopReason::kUnknown;
+  bool subagent = false;
+  bool last_turn = false;
+};
+
+enum class DropReason : std::uint8_t { kCapacity, kExplicit, kCleared, kForgotten };
+inline constexpr std::size_t kDropReasons = 4;
+
+class Policy {
+ public:
+  Policy() = default;
+  Policy(const Policy&) = delete;
+  Policy& operator=(const Policy&) = delete;
+  virtual ~Policy() = default;
+
+  // Called once. The table outlives the policy.
+  virtual void attach(const RunTable& runs) = 0;
+
+  // A request found these runs cached; its references are not counted yet.
+  virtual void on_hit(std::span<const RunId> /*hit*/, const RequestInfo& /*info*/) {}
+  // These runs are new and can be hit from now on; the request holds them.
+  virtual void on_stored(std::span<const RunId> /*stored*/, const RequestInfo& /*info*/) {}
+  // The first part of `tail` is now the run `head`, its parent, in the same state. An evictable head goes after its tail.
+  virtual void on_split(RunId /*head*/, RunId /*tail*/) {}
+  // Evictable runs are now held by a request or a lease.
+  virtual void on_referenced(std::span<const RunId> runs) = 0;
+  // Nobody holds these runs any longer.
+  virtual void on_evictable(std::span<const RunId> runs, const RequestInfo& info) = 0;
+  // Evictable runs that the pool takes away: chosen, cleared or forgotten.
+  virtual void on_dropped(std::span<const RunId> runs) = 0;
+  // An evictable run lost its last child: it is a possible victim now.
+  virtual void on_uncovered(RunId /*run*/) {}
+  // A possible victim lost some blocks off its deep end.
+  virtual void on_trimmed(RunId /*run*/) {}
+  // The retention priority of this run changed.
+  virtual void on_priority(RunId /*run*/) {}
+  // Whether the order depends on RunTable::priority. Pools refuse retain() where it does not.
+  virtual bool honours_priority() const { return false; }
+
+  // The next victim. There is one: `wanted` > 0 blocks are still needed, and at least as many can be evicted.
+  virtual RunId choose(std::uint32_t wanted, Time now) = 0;
+
+  // Throws what went wrong in an earlier hook, if anything did. The pool calls it before it changes anything.
+  virtual void check() const {}
+  // Every evictable run is in the order exactly once, and nothing else is; else a sentence that says what is wrong.
+  virtual std::string verify() const { return {}; }
+  // Bytes held besides the table.
+  virtual std::size_t bytes() const { return 0; }
+};
+
+struct PolicyParameter {
+  std::string name;
+  double value;  // the default
+  double lowest;
+  double highest;
+  std::string description;
+};
+
+struct PolicyInfo {
+  std::string name;
+  std::string summary;
+  std::string reference;  // the paper or engine that it comes from
+  bool offline = false;  // knows the future: for replay only
+  std::vector<PolicyParameter> parameters = {};
+};
+
+// "lfu", "s3-fifo:small=0.1,ghost=0.9": a name and settings, all known and within range.
+struct PolicySpec {
+  std::string name;
+  std::vector<double> parameters;  // in the order of PolicyInfo::parameters
+};
+
+// All built-in policies, online ones first.
+const std::vector<PolicyInfo>& policies();
+// Throws UnknownPolicyError (naming the nearest known one) or ConfigError.
+PolicySpec parse_policy(std::string_view spec);
+// Throws ConfigError for an offline policy.
+std::unique_ptr<Policy> make_policy(const PolicySpec& spec);
+
+}  // namespace kvopt

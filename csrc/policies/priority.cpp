@@ -1,0 +1,37 @@
+// Retention priority: evict the leaf with the lowest priority, among equals the one that was let go of longest ago, then the
+// deepest.
+//
+// Reference: TensorRT-LLM, KvCacheRetentionConfig (priority 0 to 100, default 35, with a duration). There the clock of a
+// duration starts when the block is released; here it starts at BlockPool::retain, which an engine calls at the release.
+// Structure: an indexed heap of leaves by (priority, last use, depth). Priorities are set and expire through the pool.
+// Complexity: O(log leaves) an eviction or expiry. 8 bytes a run, allocated in attach().
+#include "core/leaf_heap.hpp"
+#include "policies/builtin.hpp"
+
+namespace kvopt {
+
+namespace {
+
+struct LowerPriority {
+  const RunTable* runs;
+
+  bool operator()(RunId a, RunId b) const {
+    if (runs->priority[a] != runs->priority[b]) return runs->priority[a] < runs->priority[b];
+    if (runs->last_use[a] != runs->last_use[b]) return runs->last_use[a] < runs->last_use[b];
+    if (runs->depth[a] != runs->depth[b]) return runs->depth[a] > runs->depth[b];
+    return a < b;
+  }
+};
+
+class Priority final : public LeafHeapPolicy<LowerPriority> {
+ public:
+  void attach(const RunTable& runs) override { order_by(runs, {&runs}); }
+  void on_priority(RunId run) override { heap_->update(run); }
+  bool honours_priority() const override { return true; }
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_priority(std::span<const double> /*parameters*/) { return std::make_unique<Priority>(); }
+
+}  // namespace kvopt

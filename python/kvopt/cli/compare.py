@@ -1,0 +1,118 @@
+"""`kvopt compare`: what each policy hits on a trace, against LRU and the offline optimum."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvopt.cli.trace_source import check_trace, load_trace, trace_source
+from kvopt.cli.values import capacities_callback, check_outputs, memory_callback, p_star_option, policies_callback
+
+if TYPE_CHECKING:
+    from kvopt.cost import ModelGeometry
+    from kvopt.simulator.policy_source import PolicyLike
+    from kvopt.workload.base import Trace
+
+DEFAULT_POLICIES = ("lru", "fifo", "lfu", "min")
+DEFAULT_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)
+"""Default capacities, as shares of the trace's unique blocks."""
+
+_OUTPUT = click.Path(path_type=Path)
+
+
+@click.command(short_help="Compare eviction policies on a trace.")
+@trace_source
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    default=[",".join(DEFAULT_POLICIES)],
+    show_default=True,
+    callback=policies_callback,
+    help="Policy, or comma list of them; path/to/file.py:ClassName for one in Python. Repeatable.",
+)
+@click.option(
+    "--capacity",
+    "capacities",
+    multiple=True,
+    callback=capacities_callback,
+    metavar="BLOCKS",
+    help="Cache size in blocks, or comma list: 30000, 30k, 1.5m. Repeatable.  [default: 1 to 20% of all blocks]",
+)
+@click.option(
+    "--memory",
+    multiple=True,
+    callback=memory_callback,
+    metavar="SIZE",
+    help="Cache size as KV memory of --model: 40GiB, 24GB. Repeatable.",
+)
+@click.option("--model", metavar="NAME", help="Model whose KV cache --memory is, such as llama-3.1-8b.")
+@p_star_option
+@click.option("--threads", type=click.IntRange(min=1), help="Replays at once.  [default: all cores]")
+@click.option("--json", "json_file", type=_OUTPUT, metavar="FILE", help="Also write trace and rows as JSON.")
+@click.option("--csv", "csv_file", type=_OUTPUT, metavar="FILE", help="Also write the rows as CSV.")
+@click.pass_context
+def compare(
+    ctx: click.Context,
+    /,
+    policies: list[PolicyLike],
+    capacities: list[int],
+    memory: list[int],
+    model: str | None,
+    p_star: float,
+    threads: int | None,
+    json_file: Path | None,
+    csv_file: Path | None,
+    trace: Path | None,
+    **reader: Any,
+) -> None:
+    """Replay TRACE under each policy at each capacity, and compare what it hits.
+
+    Without a TRACE, the built-in agent workload. The table sets every policy against lru and against min, the offline
+    optimum of hits; both are replayed for it even when not asked for. Files hold the policies asked for.
+    """
+    from kvopt.cli.compare_table import print_comparison
+    from kvopt.cli.console import output_console, progress_bar
+    from kvopt.cost import model_geometry
+    from kvopt.simulator.policy_source import policy_name
+    from kvopt.simulator.replay import replay
+
+    if memory and model is None:
+        raise click.UsageError("--memory needs --model, whose KV cache it is", ctx)
+    geometry = None if model is None else model_geometry(model)
+    check_trace(ctx, trace)
+    check_outputs(ctx, trace, {"--json": json_file, "--csv": csv_file})
+
+    asked = [policy_name(policy) for policy in policies]
+    references = [name for name in ("lru", "min") if name not in asked]
+    with progress_bar() as progress:
+        loaded = load_trace(trace, **reader, progress=progress)
+        sizes = _capacities(loaded, capacities, memory, geometry)
+        result = replay(loaded, [*policies, *references], sizes, p_star=p_star, threads=threads, progress=progress)
+    files = result.only(asked)
+    if json_file is not None:
+        files.write_json(json_file)
+    if csv_file is not None:
+        files.write_csv(csv_file)
+    print_comparison(output_console(), loaded, result, geometry)
+
+
+def _capacities(trace: Trace, blocks: list[int], memory: list[int], geometry: ModelGeometry | None) -> list[int]:
+    from kvopt.cost import blocks_in_memory
+
+    sizes = list(blocks)
+    if geometry is not None:
+        sizes += [blocks_in_memory(size, geometry, trace.block_tokens) for size in memory]
+    return sorted(set(sizes)) or default_capacities(trace.unique_blocks, trace.prefix.longest_request)
+
+
+def default_capacities(unique_blocks: int, longest_request: int) -> list[int]:
+    """Round shares of the unique blocks that hold the longest request, or one capacity that does (all in blocks)."""
+    shares = {_two_digits(unique_blocks * share) for share in DEFAULT_SHARES}
+    return sorted(share for share in shares if share > longest_request) or [longest_request + 1]
+
+
+def _two_digits(value: float) -> int:
+    return max(1, int(float(f"{value:.1e}")))

@@ -1,0 +1,178 @@
+"""The table that `kvopt compare` prints, and the sentence below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from kvopt import _core
+from kvopt.cli.console import new_table, print_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kvopt.cost import ModelGeometry
+    from kvopt.simulator.result import ReplayResult, ReplayRow
+    from kvopt.workload.base import Trace
+
+LEAST_GAP = 0.0005
+"""A difference below this share of the prefill cost is called none: it would show as 0.0 points."""
+
+_COLUMNS = ("block hit", "token hit", "cost saved", "vs lru", "of optimum", "evictions")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The rows of one capacity, set against lru and min."""
+
+    capacity: int
+    rows: tuple[ReplayRow, ...]
+    offline: frozenset[str]
+
+    @property
+    def online(self) -> list[ReplayRow]:
+        """The rows of policies that do not know the future."""
+        return [row for row in self.rows if row.policy not in self.offline]
+
+    @property
+    def best(self) -> ReplayRow:
+        """The online row that saves the most prefill cost; lru where none is visibly better."""
+        best, lru = max(self.online, key=lambda row: row.cost_saved), self._of("lru")
+        return best if best.cost_saved - lru.cost_saved >= LEAST_GAP else lru
+
+    @property
+    def fits_nothing(self) -> bool:
+        """No request is smaller than the capacity."""
+        return all(row.skipped == row.requests for row in self.rows)
+
+    @property
+    def slack(self) -> bool:
+        """No online policy ever evicts."""
+        return all(row.evictions == 0 for row in self.online)
+
+    def over_lru(self, row: ReplayRow) -> float:
+        """Share of the prefill cost saved beyond lru."""
+        return row.cost_saved - self._of("lru").cost_saved
+
+    def gap_closed(self, row: ReplayRow) -> float | None:
+        """Share of the way from lru to min, by cost saved; None where there is no gap."""
+        gap = self.over_lru(self._of("min"))
+        return self.over_lru(row) / gap if gap >= LEAST_GAP else None
+
+    def _of(self, policy: str) -> ReplayRow:
+        return next(row for row in self.rows if row.policy == policy)
+
+
+def standings(result: ReplayResult) -> list[Standing]:
+    """The result by capacity; it must hold lru and min at each."""
+    offline_names = {policy.name for policy in _core.policies() if policy.offline}
+    offline = frozenset(name for name in result.policies if name.partition(":")[0] in offline_names)
+    return [
+        Standing(capacity, tuple(row for row in result.rows if row.capacity == capacity), offline)
+        for capacity in result.capacities
+    ]
+
+
+def print_comparison(console: Console, trace: Trace, result: ReplayResult, model: ModelGeometry | None) -> None:
+    """Print the trace in a line, the table, and what it says in a sentence."""
+    console.print(
+        Text(
+            f"{trace.name}: {trace.requests:,} requests, {trace.block_references:,} block references, "
+            f"{trace.unique_blocks:,} unique blocks of {trace.block_tokens} tokens"
+        )
+    )
+    table = new_table(console)
+    table.add_column("capacity", justify="right")
+    if model is not None:
+        table.add_column("memory GiB", justify="right")
+    table.add_column("policy")
+    skips = any(row.skipped for row in result.rows)
+    for name in (*_COLUMNS, "skipped", "time s") if skips else (*_COLUMNS, "time s"):
+        table.add_column(name, justify="right")
+    levels = standings(result)
+    for level in levels:
+        for row in level.rows:
+            memory = [] if model is None else [_gibibytes(row.capacity * model.bytes_per_block(trace.block_tokens))]
+            style = "dim" if row.policy in level.offline else "bold" if row is level.best else ""
+            skipped = [f"{row.skipped:,}"] if skips else []
+            figures = (*_figures(level, row), *skipped, f"{row.seconds:.3f}")
+            table.add_row(f"{row.capacity:,}", *memory, *map(Text, figures), style=style)
+        table.add_section()
+    console.print()
+    print_table(console, table)
+    console.print()
+    console.print(Text(verdict(levels)))
+
+
+def verdict(levels: list[Standing]) -> str:
+    """One sentence: the best online policy by capacity, how much of lru's gap it closes, where memory is slack.
+
+    Levels are by rising capacity.
+    """
+    parts: list[str] = []
+    for kind, group in _runs(levels):
+        where = _where(group)
+        if kind == "nothing":
+            parts.append(f"{where} no request fits")
+        elif kind == "slack":
+            parts.append(f"{where} memory is slack: nothing is evicted")
+        elif kind == "lru":
+            parts.append(f"{where} lru is the best online policy{_left(group)}")
+        else:
+            parts.append(f"{where} {kind[1:]} saves the most of the online policies{_closed(group)}")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _figures(level: Standing, row: ReplayRow) -> list[str]:
+    closed = level.gap_closed(row)
+    return [
+        row.policy,
+        f"{row.block_hit:.2%}",
+        f"{row.token_hit:.2%}",
+        f"{row.cost_saved:.2%}",
+        f"{100 * level.over_lru(row):+z.2f}",
+        "-" if closed is None or closed < 0 else f"{closed:.0%}",
+        f"{row.evictions:,}",
+    ]
+
+
+def _runs(levels: list[Standing]) -> list[tuple[str, list[Standing]]]:
+    runs: list[tuple[str, list[Standing]]] = []
+    for level in levels:
+        best = level.best.policy
+        kind = "nothing" if level.fits_nothing else "slack" if level.slack else "lru" if best == "lru" else f"={best}"
+        if runs and runs[-1][0] == kind:
+            runs[-1][1].append(level)
+        else:
+            runs.append((kind, [level]))
+    return runs
+
+
+def _where(group: list[Standing]) -> str:
+    first, last = group[0].capacity, group[-1].capacity
+    return f"at {first:,} blocks" if len(group) == 1 else f"from {first:,} to {last:,} blocks"
+
+
+def _left(group: list[Standing]) -> str:
+    gaps = [100 * level.over_lru(level._of("min")) for level in group]
+    if max(gaps) < 100 * LEAST_GAP:
+        return ", with nothing left to gain"
+    return f", {_span(gaps, '.1f')} points of prefill cost below the optimum"
+
+
+def _closed(group: list[Standing]) -> str:
+    closed = [level.gap_closed(level.best) for level in group]
+    shares = [100 * share for share in closed if share is not None]
+    return f" and closes {_span(shares, 'z.0f')}% of lru's gap to the optimum" if shares else ""
+
+
+def _span(values: list[float], form: str) -> str:
+    low, high = format(min(values), form), format(max(values), form)
+    return low if low == high else f"{low} to {high}"
+
+
+def _gibibytes(size: int) -> str:
+    return f"{size / 2**30:,.2f}"

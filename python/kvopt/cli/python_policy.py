@@ -1,0 +1,67 @@
+"""Loading a policy class from a Python file named on the command line."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kvopt.errors import ConfigError, PolicyError
+
+if TYPE_CHECKING:
+    from kvopt.policies import Policy
+
+_FILE_AND_CLASS = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
+
+
+def load_policy(spec: str) -> str | type[Policy]:
+    """The class that "path/to/file.py:ClassName" names; any other spec is returned as it is.
+
+    Runs the file. Raises ConfigError when the file or class is missing or is no Policy subclass, PolicyError when
+    the file itself raises.
+    """
+    match = _FILE_AND_CLASS.fullmatch(spec)
+    if match is None:
+        if spec.endswith(".py"):
+            raise ConfigError(f"policy {spec!r}: name its class too, as {spec}:ClassName")
+        return spec
+    path, name = Path(match["file"]), match["name"]
+    if not path.is_file():
+        raise ConfigError(f"policy {spec!r}: there is no file {str(path)!r}")
+    from kvopt.policies import Policy
+
+    found = vars(_run_file(path)).get(name)
+    if not isinstance(found, type) or not issubclass(found, Policy):
+        what = "no class" if found is None else "something that is no subclass of kvopt.policies.Policy"
+        raise ConfigError(f"policy {spec!r}: {path} defines {what} under the name {name!r}")
+    return found
+
+
+def _run_file(path: Path) -> object:
+    # The module stays in sys.modules because dataclasses and pickle look their classes up there.
+    name = f"kvopt_policy_{path.stem}_{abs(hash(path.resolve())):x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise PolicyError(f"{path}: {_where(error, path)}{type(error).__name__}: {error}") from error
+    return module
+
+
+def _where(error: Exception, path: Path) -> str:
+    line = error.lineno if isinstance(error, SyntaxError) else None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return "" if line is None else f"line {line}: "

@@ -1,0 +1,117 @@
+"""Reading option values: policy lists, capacities with k and m, memory sizes, output files."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvopt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kvopt.simulator.policy_source import PolicyLike
+
+_COUNT = re.compile(r"(\d[\d_]*(?:\.\d+)?)([km]?)", re.IGNORECASE | re.ASCII)
+_SCALE = {"": 1, "k": 1_000, "m": 1_000_000}
+
+
+def split_policies(values: tuple[str, ...]) -> list[str]:
+    """Split comma lists of policy specs; "name=value" after a comma still belongs to the spec before it."""
+    specs: list[str] = []
+    for value in values:
+        first = len(specs)
+        for piece in value.split(","):
+            if len(specs) > first and ":" in specs[-1] and re.match(r"\s*\w+=", piece):
+                specs[-1] += f",{piece}"
+            else:
+                specs.append(piece.strip())
+    return specs
+
+
+def parse_count(text: str) -> int:
+    """A whole number such as "30000", "30k" or "1.5m". Raises ConfigError for anything else."""
+    match = _COUNT.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(f"{text!r} is not a whole number of blocks, such as 30000, 30k or 1.5m")
+    count = Decimal(match.group(1).replace("_", "")) * _SCALE[match.group(2).lower()]
+    if count != int(count):
+        raise ConfigError(f"{text!r} is not a whole number of blocks")
+    return int(count)
+
+
+def policies_callback(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[PolicyLike]:
+    """Policy specs and Python policies of all values, each checked, repeats removed."""
+    from kvopt.cli.python_policy import load_policy
+    from kvopt.simulator.policy_source import check_policy
+
+    policies: list[PolicyLike] = []
+    for spec in dict.fromkeys(split_policies(values)):
+        policy = load_policy(spec)
+        check_policy(policy)
+        policies.append(policy)
+    return policies
+
+
+def capacities_callback(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[int]:
+    """Capacities in blocks of all comma lists."""
+    from kvopt.simulator.replay import check_capacity
+
+    try:
+        return [check_capacity(parse_count(piece)) for value in values for piece in value.split(",")]
+    except ConfigError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from None
+
+
+def memory_callback(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[int]:
+    """Memory sizes in bytes of all comma lists."""
+    from kvopt.cost import parse_bytes
+
+    try:
+        return [parse_bytes(piece) for value in values for piece in value.split(",")]
+    except ConfigError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from None
+
+
+def p_star_callback(ctx: click.Context, parameter: click.Parameter, value: float) -> float:
+    """p* in tokens."""
+    from kvopt.cost import check_p_star
+
+    try:
+        return check_p_star(value)
+    except ConfigError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from None
+
+
+def check_outputs(ctx: click.Context, source: Path | None, outputs: dict[str, Path | None]) -> None:
+    """Before any work: every output can be written, and none is another output or the input.
+
+    `outputs` maps option names to paths. Raises ConfigError or UsageError.
+    """
+    from kvopt.simulator.output_file import check_output
+
+    taken: dict[Path, str] = {} if source is None else {source.resolve(): "the input"}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        check_output(path)
+        if path.is_char_device():  # /dev/null and a terminal take any number of outputs
+            continue
+        other = taken.setdefault(path.resolve(), option)
+        if other != option:
+            raise click.UsageError(f"{option} {path} would overwrite {other}", ctx)
+
+
+def p_star_option(command: Any) -> Any:
+    """Add --p-star."""
+    return click.option(
+        "--p-star",
+        type=float,
+        default=28_600.0,
+        show_default=True,
+        callback=p_star_callback,
+        metavar="TOKENS",
+        help="Prompt position where attention doubles a token's prefill cost.",
+    )(command)

@@ -1,0 +1,20 @@
+"""Eviction policies: the interface, the built-in ones, and those written in Python."""
+
+from __future__ import annotations
+
+from kvopt._core import PolicyInfo, PolicyParameter, RequestInfo, StopReason, parse_policy, policies
+from kvopt.policies.base import Policy
+from kvopt.policies.dummy import DummyPolicy
+from kvopt.policies.ranking import RankingPolicy
+
+__all__ = [
+    "DummyPolicy",
+    "Policy",
+    "PolicyInfo",
+    "PolicyParameter",
+    "RankingPolicy",
+    "RequestInfo",
+    "StopReason",
+    "parse_policy",
+    "policies",
+]

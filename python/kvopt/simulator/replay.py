@@ -1,0 +1,170 @@
+"""Replaying a trace under every pair of a policy and a capacity.
+
+Each pair is one cell, one native call that holds no lock, so cells of native policies run side by side on as many
+threads as there are cores. Policies written in Python need the interpreter and run one after another.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvopt import _core
+from kvopt.cost import DEFAULT_P_STAR, check_p_star
+from kvopt.errors import ConfigError
+from kvopt.policies import Policy
+from kvopt.simulator.measure import RequestWeights
+from kvopt.simulator.policy_source import PolicyLike, check_policy, new_policy
+from kvopt.simulator.result import ReplayResult, ReplayRow
+
+if TYPE_CHECKING:
+    from kvopt.workload.base import Trace
+
+Progress: TypeAlias = Callable[[int, "int | None", str], None]
+"""Called with what is done, what there is in all (None when unknown), and a word for it."""
+
+MAX_CAPACITY = 2**32 - 2
+"""Blocks have 32-bit numbers."""
+
+
+def replay(
+    trace: Trace,
+    policies: Sequence[PolicyLike] | PolicyLike,
+    capacities: Sequence[int] | int,
+    *,
+    p_star: float = DEFAULT_P_STAR,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> ReplayResult:
+    """Replay `trace` under each of `policies` at each of `capacities` (blocks); repeats are replayed once.
+
+    `p_star` (tokens) sets the prefill cost of `cost_saved`; `threads` is at most how many cells run at once (all cores
+    unless given). Every argument is checked before any work starts: UnknownPolicyError names the nearest policy,
+    ConfigError any other argument. A policy that breaks its contract ends the replay with PolicyError.
+    """
+    sizes = _check_capacities(capacities)
+    named = _check_policies(policies, len(sizes))
+    p_star = check_p_star(p_star)
+    workers = _check_threads(threads)
+    cells = [_Cell(name, new_policy(policy), capacity) for capacity in sizes for name, policy in named.items()]
+    rows = _Replay(trace, p_star).run(cells, workers, progress or _silent)
+    return ReplayResult(dict(trace.summary()) | {"p_star": p_star}, tuple(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    name: str
+    policy: str | Policy
+    capacity: int
+
+
+class _Replay:
+    """One trace, and what all its cells share."""
+
+    def __init__(self, trace: Trace, p_star: float) -> None:
+        self._prefix = trace.prefix
+        self._time = trace.time
+        self._context = _context(trace)
+        self._weights = RequestWeights(trace, p_star)
+
+    def run(self, cells: list[_Cell], workers: int, report: Progress) -> list[ReplayRow]:
+        rows: dict[int, ReplayRow] = {}
+
+        def keep(index: int, row: ReplayRow) -> None:
+            rows[index] = row
+            report(len(rows), len(cells), "replays")
+
+        report(0, len(cells), "replays")
+        executor = ThreadPoolExecutor(min(workers, len(cells)), thread_name_prefix="kvopt-replay")
+        try:
+            native: dict[Future[ReplayRow], int] = {
+                executor.submit(self._row, cell): index
+                for index, cell in enumerate(cells)
+                if isinstance(cell.policy, str)
+            }
+            for index, cell in enumerate(cells):
+                if not isinstance(cell.policy, str):
+                    keep(index, self._row(cell))
+            for future in as_completed(native):
+                keep(native[future], future.result())
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
+        executor.shutdown()
+        return [rows[index] for index in range(len(cells))]
+
+    def _row(self, cell: _Cell) -> ReplayRow:
+        counts = _core.replay(self._prefix, self._time, cell.policy, cell.capacity, context=self._context)
+        figures = self._weights.figures(counts.hit_blocks, counts.skipped)
+        return ReplayRow(
+            policy=cell.name,
+            capacity=cell.capacity,
+            evictions=counts.evictions,
+            seconds=counts.seconds,
+            **asdict(figures),
+        )
+
+
+def check_capacity(capacity: int) -> int:
+    """A capacity in blocks as an int; ConfigError unless it is a whole number from 1 to 2^32 - 2."""
+    try:
+        blocks = operator.index(capacity)
+    except TypeError:
+        blocks = None
+    if blocks is None or isinstance(capacity, bool):
+        raise ConfigError(f"capacity: {capacity!r} is not a whole number of blocks")
+    if not 1 <= blocks <= MAX_CAPACITY:
+        raise ConfigError(f"capacity: {blocks} is not from 1 to {MAX_CAPACITY} blocks")
+    return blocks
+
+
+def _check_policies(policies: Sequence[PolicyLike] | PolicyLike, capacities: int) -> dict[str, PolicyLike]:
+    asked = [policies] if isinstance(policies, (str, type, Policy)) else list(policies)
+    if not asked:
+        raise ConfigError("policies: empty; name at least one policy")
+    named: dict[str, PolicyLike] = {}
+    for policy in asked:
+        name = check_policy(policy, capacities)
+        if named.setdefault(name, policy) != policy:
+            raise ConfigError(f"policies: two different policies are called {name!r}")
+    return named
+
+
+def _check_capacities(capacities: Sequence[int] | int) -> list[int]:
+    asked: Iterable[int] = capacities if isinstance(capacities, Iterable) else [capacities]
+    sizes = list(dict.fromkeys(check_capacity(capacity) for capacity in asked))
+    if not sizes:
+        raise ConfigError("capacities: empty; give at least one capacity in blocks")
+    return sizes
+
+
+def _check_threads(threads: int | None) -> int:
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ConfigError(f"threads: {threads!r} is not a whole number from 1 up")
+    return threads
+
+
+def _context(trace: Trace) -> dict[str, NDArray[Any]]:
+    # What a server knows when a request lets go of its blocks; see RequestInfo.
+    return {
+        "session": trace.session,
+        "turn": trace.turn,
+        "tool": trace.tool,
+        "output_tokens": trace.output_tokens,
+        "gap": trace.gap,
+        "stop": trace.stop,
+        "subagent": trace.subagent.astype(np.uint8),
+    }
+
+
+def _silent(done: int, total: int | None, what: str) -> None:
+    pass
