@@ -5,6 +5,7 @@
 #include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/python_policy.hpp"
+#include "bindings/rule.hpp"
 #include "kvopt/block_pool.hpp"
 #include "kvopt/error.hpp"
 
@@ -111,12 +112,6 @@ std::size_t to_size(std::int64_t value, const char* name) {
   return static_cast<std::size_t>(value);
 }
 
-Rule to_rule(const std::string& rule) {
-  if (rule == "prefix") return Rule::kPrefix;
-  if (rule == "flat") return Rule::kFlat;
-  throw ConfigError("rule is '" + rule + "'; it must be 'prefix' or 'flat'");
-}
-
 Lifetime to_lifetime(const std::string& lifetime) {
   if (lifetime == "fixed") return Lifetime::kFixed;
   if (lifetime == "refresh") return Lifetime::kRefresh;
@@ -124,12 +119,15 @@ Lifetime to_lifetime(const std::string& lifetime) {
 }
 
 std::unique_ptr<BlockPool> make_pool(std::int64_t capacity, const py::object& policy, const std::string& rule,
-                                     std::int64_t key_bytes, std::int64_t lease_budget, bool retention) {
+                                     std::int64_t key_bytes, std::int64_t lease_budget, bool retention,
+                                     std::int64_t block_tokens, double p_star) {
   const PoolOptions options{.capacity = to_count(capacity, "capacity"),
                             .rule = to_rule(rule),
                             .key_bytes = to_count(key_bytes, "key_bytes"),
                             .lease_budget = to_count(lease_budget, "lease_budget"),
-                            .retention = retention};
+                            .retention = retention,
+                            .block_tokens = to_count(block_tokens, "block_tokens"),
+                            .p_star = p_star};
   check(options);  // before the policy object counts as attached
   return std::make_unique<BlockPool>(options, to_policy(policy));
 }
@@ -151,17 +149,20 @@ void bind_block_pool(py::module_& m) {
       .def_property_readonly("committed", &Allocation::committed, "Leading blocks that carry a key.")
       .def_property_readonly("live", &Allocation::live, "False once it is released.");
 
-  py::class_<BlockPool>(m, "BlockPool",
-                        "The blocks of one KV cache. A request's life: match, acquire, commit, extend, release. Each call "
-                        "either succeeds whole or raises one of kvopt.errors with nothing changed. `now` is seconds on "
-                        "the caller's monotonic clock, or a RequestInfo that holds it. Not for use by several threads at once.")
+  py::class_<BlockPool>(
+      m, "BlockPool",
+      "The blocks of one KV cache. A request's life: match, acquire, commit, extend, release. Each call "
+      "either succeeds whole or raises one of kvopt.errors with nothing changed. `now` is seconds on "
+      "the caller's monotonic clock, or a RequestInfo that holds it. Not for use by several threads at once.")
       .def(py::init(&make_pool), py::arg("capacity"), py::arg("policy") = "lru", py::kw_only(),
            py::arg("rule") = "prefix", py::arg("key_bytes") = 0, py::arg("lease_budget") = 0,
-           py::arg("retention") = false,
-           "capacity: blocks. policy: a spec such as 'lru', or a new kvopt.policies.Policy. rule: 'prefix' (a block with a "
+           py::arg("retention") = false, py::arg("block_tokens") = 16, py::arg("p_star") = 28600.0,
+           "capacity: blocks. policy: a spec such as 'lru', or a new kvopt.policies.Policy. rule: 'prefix' (a block "
+           "with a "
            "cached child is never evicted) or 'flat' (blocks are independent). key_bytes: 0 for uint64 keys, else the "
            "length of byte-string keys, up to 64. lease_budget: blocks that leases may pin at once. retention: allow "
-           "retain(). Raises ConfigError or UnknownPolicyError.")
+           "retain(). block_tokens, p_star (tokens): what policies with a cost model compute with. Raises ConfigError "
+           "or UnknownPolicyError.")
       .def(
           "match",
           [](const BlockPool& p, const py::object& keys) {
@@ -182,8 +183,10 @@ void bind_block_pool(py::module_& m) {
           },
           py::arg("keys"), py::arg("total") = py::none(), py::kw_only(), py::arg("now"),
           py::arg("max_hit") = py::none(), py::arg("reclaim_leases") = false, py::keep_alive<0, 1>(),
-          "Reference the longest cached prefix of `keys` (at most max_hit blocks) and total - hit empty blocks, evicting as "
-          "needed; total defaults to the number of keys. reclaim_leases: end leases, latest deadline first, rather than "
+          "Reference the longest cached prefix of `keys` (at most max_hit blocks) and total - hit empty blocks, "
+          "evicting as "
+          "needed; total defaults to the number of keys. reclaim_leases: end leases, latest deadline first, rather "
+          "than "
           "fail. Raises NotEnoughBlocksError, PolicyError, or PoolError when time goes back.")
       .def(
           "extend",
@@ -210,7 +213,8 @@ void bind_block_pool(py::module_& m) {
             return p.lease(a, to_size(n, "n"), deadline, now);
           },
           py::arg("allocation"), py::arg("n"), py::kw_only(), py::arg("deadline"), py::arg("now"),
-          "Pin the first n committed blocks until the deadline. Returns the lease's id. Raises LeaseError beyond the budget.")
+          "Pin the first n committed blocks until the deadline. Returns the lease's id. Raises LeaseError beyond the "
+          "budget.")
       .def("end_lease", &BlockPool::end_lease, py::arg("lease"), py::kw_only(), py::arg("now"),
            "End a lease early. Raises LeaseError when it is unknown or over.")
       .def(
@@ -225,25 +229,29 @@ void bind_block_pool(py::module_& m) {
           },
           py::arg("allocation"), py::arg("first"), py::arg("n"), py::kw_only(), py::arg("priority"),
           py::arg("duration") = kNever, py::arg("lifetime") = "fixed", py::arg("now"),
-          "Set the retention priority (0 to 100, default 35) of n committed blocks for `duration` seconds, after which it "
-          "is the default again. lifetime: 'fixed', or 'refresh' (a hit renews it). Raises ConfigError, StaleBlockError.")
+          "Set the retention priority (0 to 100, default 35) of n committed blocks for `duration` seconds, after which "
+          "it "
+          "is the default again. lifetime: 'fixed', or 'refresh' (a hit renews it). Raises ConfigError, "
+          "StaleBlockError.")
       .def("expire", &BlockPool::expire, py::arg("now"),
            "End leases and retentions that are due; returns how many. Acquire, extend and evict do it too.")
       .def(
-          "evict",
-          [](BlockPool& p, std::int64_t n, double now) { return to_array(p.evict(to_size(n, "n"), now)); },
+          "evict", [](BlockPool& p, std::int64_t n, double now) { return to_array(p.evict(to_size(n, "n"), now)); },
           py::arg("n"), py::kw_only(), py::arg("now"),
           "Evict exactly n blocks (uint32, in order). Raises NotEnoughBlocksError with nothing changed.")
       .def(
           "forget", [](BlockPool& p, const Array<BlockId>& blocks) { p.forget(as_span(blocks)); }, py::arg("blocks"),
           "Take the content of cached blocks away, with everything behind them under the prefix rule. Blocks that are "
           "referenced stay with their holders, without a key. Raises StaleBlockError.")
-      .def("clear", &BlockPool::clear, "Drop all cached content and leases. Raises PoolError while requests hold blocks.")
-      .def("counts", [](const BlockPool& p) { return to_dict(p.counts()); },
-           "capacity, empty, evictable, referenced and leased blocks; the last four add up to the first.")
-      .def("stats", [](const BlockPool& p) { return to_dict(p.stats()); },
-           "counts() and totals since construction: requests, hit, new and stored blocks, dropped blocks by reason, "
-           "leases and retentions ended, runs, and the bytes held if every block were a run of its own.")
+      .def("clear", &BlockPool::clear,
+           "Drop all cached content and leases. Raises PoolError while requests hold blocks.")
+      .def(
+          "counts", [](const BlockPool& p) { return to_dict(p.counts()); },
+          "capacity, empty, evictable, referenced and leased blocks; the last four add up to the first.")
+      .def(
+          "stats", [](const BlockPool& p) { return to_dict(p.stats()); },
+          "counts() and totals since construction: requests, hit, new and stored blocks, dropped blocks by reason, "
+          "leases and retentions ended, runs, and the bytes held if every block were a run of its own.")
       .def("verify", &BlockPool::verify,
            "Check every invariant in full. Returns one sentence a violation; empty when all hold.")
       .def_property_readonly(

@@ -33,8 +33,8 @@ void bind_policy(py::module_& m) {
       .def(py::init([](double now, std::int64_t request, std::int32_t session, std::int32_t turn, std::int32_t tool,
                        std::uint32_t output_tokens, float gap, float expected_gap, StopReason stop, bool subagent,
                        bool last_turn) {
-             return RequestInfo{now, request, session, turn, tool, output_tokens, gap, expected_gap, stop, subagent,
-                                last_turn};
+             return RequestInfo{now, request,      session, turn,     tool,     output_tokens,
+                                gap, expected_gap, stop,    subagent, last_turn};
            }),
            py::arg("now"), py::kw_only(), py::arg("request") = -1, py::arg("session") = -1, py::arg("turn") = -1,
            py::arg("tool") = -1, py::arg("output_tokens") = 0, py::arg("gap") = -1.0F, py::arg("expected_gap") = -1.0F,
@@ -63,6 +63,7 @@ void bind_policy(py::module_& m) {
       .def_readonly("summary", &PolicyInfo::summary)
       .def_readonly("reference", &PolicyInfo::reference, "The paper or engine that it comes from.")
       .def_readonly("offline", &PolicyInfo::offline, "Whether it knows the future: for replay only.")
+      .def_readonly("needs", &PolicyInfo::needs, "Trace columns (fields of RequestInfo) that it is nothing without.")
       .def_readonly("parameters", &PolicyInfo::parameters);
 
   m.def("policies", &policies, "All built-in policies, online ones first.");
@@ -86,7 +87,8 @@ void bind_policy(py::module_& m) {
   using Table = std::shared_ptr<RunTable>;
   py::class_<RunTable, Table>(
       m, "RunTable",
-      "The cached blocks of a pool by runs: stretches of consecutive blocks of one prefix that share their whole state. "
+      "The cached blocks of a pool by runs: stretches of consecutive blocks of one prefix that share their whole "
+      "state. "
       "Read-only NumPy views, one entry a run, always current; entries of runs that are not live mean nothing.")
       .def_readonly("capacity", &RunTable::capacity, "Entries of each column: the pool's blocks.")
       .def_readonly("used", &RunTable::used, "Runs with an id of `used` or more were never live.")
@@ -109,7 +111,8 @@ void bind_policy(py::module_& m) {
           "hits", [](const Table& t) { return column(t, t->hits); },
           "uint32: requests that found it cached since it was stored.")
       .def_property_readonly(
-          "generation", [](const Table& t) { return column(t, t->generation); }, "uint32: how often this id was given up.")
+          "generation", [](const Table& t) { return column(t, t->generation); },
+          "uint32: how often this id was given up.")
       .def_property_readonly(
           "last_use", [](const Table& t) { return column(t, t->last_use); },
           "float64: seconds, when a request last let go of it.")

@@ -3,6 +3,7 @@
 #include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/python_policy.hpp"
+#include "bindings/rule.hpp"
 #include "kvopt/error.hpp"
 #include "kvopt/replay.hpp"
 
@@ -64,24 +65,28 @@ class Context {
 };
 
 ReplayCounts run(const PrefixTrace& trace, const Array<double>& time, const py::object& policy, std::int64_t capacity,
-                 const py::object& context) {
+                 const std::string& rule, std::int64_t block_tokens, double p_star, const py::object& context) {
   if (capacity < 1 || capacity >= kNoBlock) {
     throw ConfigError("capacity is " + std::to_string(capacity) + " blocks; it must be 1 to " +
                       std::to_string(kNoBlock - 1));
   }
-  const auto blocks = static_cast<std::uint32_t>(capacity);
+  if (block_tokens < 1 || block_tokens > INT32_MAX) {
+    throw ConfigError("block_tokens is " + std::to_string(block_tokens) + "; it must be at least 1");
+  }
+  const ReplayOptions options{static_cast<std::uint32_t>(capacity), to_rule(rule),
+                              static_cast<std::uint32_t>(block_tokens), p_star};
   const Context columns(time, context);
   if (py::isinstance<py::str>(policy)) {
     const PolicySpec spec = parse_policy(py::cast<std::string>(policy));
     if (spec.name == "min" || spec.name == "min-bypass") {
       const py::gil_scoped_release release;
-      return replay_min(trace, blocks, spec.name == "min-bypass");
+      return replay_min(trace, options.capacity, spec.name == "min-bypass", options.rule);
     }
   }
   std::unique_ptr<Policy> native = to_policy(policy);
-  if (is_python_policy(policy)) return replay(trace, columns.view(), std::move(native), blocks);
+  if (is_python_policy(policy)) return replay(trace, columns.view(), std::move(native), options);
   const py::gil_scoped_release release;
-  return replay(trace, columns.view(), std::move(native), blocks);
+  return replay(trace, columns.view(), std::move(native), options);
 }
 
 }  // namespace
@@ -102,13 +107,18 @@ void bind_replay(py::module_& m) {
       .def_readonly("evictions", &ReplayCounts::evictions)
       .def_readonly("seconds", &ReplayCounts::seconds, "Time of the replay itself, on one thread.");
 
-  m.def("replay", &run, py::arg("prefix"), py::arg("time"), py::arg("policy"), py::arg("capacity"), py::kw_only(),
-        py::arg("context") = py::none(),
-        "Replay a trace through a fresh pool of `capacity` blocks. `time`: float64 seconds, one a request, not "
-        "decreasing. `policy`: a spec such as 'lru', the offline 'min' or 'min-bypass', or a new kvopt.policies.Policy. "
-        "`context`: columns that the policy may look at (session, turn, tool int32; output_tokens uint32; gap float32 "
-        "seconds, NaN unknown; stop, subagent uint8). The GIL is released for native policies. Raises ConfigError, "
-        "UnknownPolicyError, PolicyError, or PoolError when time goes back.");
+  m.def(
+      "replay", &run, py::arg("prefix"), py::arg("time"), py::arg("policy"), py::arg("capacity"), py::kw_only(),
+      py::arg("rule") = "prefix", py::arg("block_tokens") = 16, py::arg("p_star") = 28600.0,
+      py::arg("context") = py::none(),
+      "Replay a trace through a fresh pool of `capacity` blocks. `time`: float64 seconds, one a request, not "
+      "decreasing. `policy`: a spec such as 'lru', the offline 'min' or 'min-bypass', or a new kvopt.policies.Policy. "
+      "`rule`: 'prefix', or 'flat' (every reference is an access to a block by itself). `block_tokens`, `p_star` "
+      "(tokens): "
+      "what policies with a cost model compute with. `context`: columns that the policy may look at (session, turn, "
+      "tool int32; output_tokens uint32; gap float32 "
+      "seconds, NaN unknown; stop, subagent uint8). The GIL is released for native policies. Raises ConfigError, "
+      "UnknownPolicyError, PolicyError, or PoolError when time goes back.");
 
   py::class_<StackDistances>(m, "StackDistances", "LRU at all capacities, from one pass over a trace.")
       .def(

@@ -20,15 +20,17 @@ class PythonPolicy final : public Policy {
     policy_.release().dec_ref();
   }
 
-  void attach(const RunTable& runs) override {
+  void attach(const PolicyContext& context) override {
     const py::gil_scoped_acquire gil;
-    call("attach", py::cast(std::const_pointer_cast<RunTable>(runs.shared_from_this())));
+    call("attach", py::cast(std::const_pointer_cast<RunTable>(context.runs.shared_from_this())));
     check();
   }
 
   void on_hit(std::span<const RunId> hit, const RequestInfo& info) override { notify("on_hit", hit, info); }
   void on_stored(std::span<const RunId> stored, const RequestInfo& info) override { notify("on_stored", stored, info); }
-  void on_evictable(std::span<const RunId> runs, const RequestInfo& info) override { notify("on_evictable", runs, info); }
+  void on_evictable(std::span<const RunId> runs, const RequestInfo& info) override {
+    notify("on_evictable", runs, info);
+  }
   void on_referenced(std::span<const RunId> runs) override { notify("on_referenced", runs); }
   void on_dropped(std::span<const RunId> runs) override { notify("on_dropped", runs); }
   void on_split(RunId head, RunId tail) override { notify_run("on_split", head, tail); }

@@ -21,6 +21,10 @@ void check(const PoolOptions& options) {
   if (options.key_bytes > 64) {
     throw ConfigError("key_bytes is " + std::to_string(options.key_bytes) + "; it must be 0 (integers) to 64");
   }
+  if (options.block_tokens < 1) throw ConfigError("block_tokens is 0; it must be at least 1");
+  if (!(options.p_star > 0)) {
+    throw ConfigError("p_star is " + std::to_string(options.p_star) + " tokens; it must be more than 0");
+  }
   if (options.lease_budget >= options.capacity) {
     throw ConfigError("lease_budget is " + std::to_string(options.lease_budget) +
                       " blocks; it must be below the capacity, " + std::to_string(options.capacity));
@@ -57,7 +61,7 @@ BlockPool::BlockPool(const PoolOptions& options, std::unique_ptr<Policy> policy)
       empty_ids_(options.capacity) {
   if (policy_ == nullptr) throw ConfigError("a pool needs a policy");
   std::iota(empty_ids_.rbegin(), empty_ids_.rend(), BlockId{0});
-  policy_->attach(runs_);
+  policy_->attach({runs_, options_.rule, options_.block_tokens, options_.p_star});
 }
 
 BlockPool::~BlockPool() = default;
@@ -76,7 +80,8 @@ void BlockPool::check_live(const Allocation& allocation) const {
   if (allocation.owner_ != this) throw StaleBlockError("the allocation belongs to another pool");
 }
 
-// ---- looking up ------------------------------------------------------------------------------------------------------
+// ---- looking up
+// ------------------------------------------------------------------------------------------------------
 
 bool BlockPool::same_key(RunId r, const Keys& keys, std::size_t i) const { return common(r, keys, i, i + 1) == 1; }
 
@@ -117,8 +122,8 @@ RunId BlockPool::child_with_key(RunId parent, const Keys& keys, std::size_t i) c
                               [&](RunId r) { return (flat || runs_.depth[r] == i) && same_key(r, keys, i); });
 }
 
-// Where duplicates were stored, the run that is found may stand behind another chain than the one that led to it, with the
-// same keys: the path is always the one in front of the deepest run.
+// Where duplicates were stored, the run that is found may stand behind another chain than the one that led to it, with
+// the same keys: the path is always the one in front of the deepest run.
 BlockPool::Path BlockPool::walk(const Keys& keys, std::size_t limit) const {
   const std::size_t n = std::min(limit, keys.count);
   Path path;
@@ -151,7 +156,8 @@ void BlockPool::blocks_of(const Allocation& allocation, std::span<BlockId> out) 
   std::size_t end = allocation.committed_;
   const auto copy_run = [&](RunId r) {
     end -= runs_.length[r];
-    std::copy_n(storage_->arena.blocks(runs_.first_slot[r]), runs_.length[r], out.begin() + static_cast<std::ptrdiff_t>(end));
+    std::copy_n(storage_->arena.blocks(runs_.first_slot[r]), runs_.length[r],
+                out.begin() + static_cast<std::ptrdiff_t>(end));
   };
   if (options_.rule == Rule::kFlat) {
     std::for_each(allocation.flat_.rbegin(), allocation.flat_.rend(), copy_run);
@@ -160,7 +166,8 @@ void BlockPool::blocks_of(const Allocation& allocation, std::span<BlockId> out) 
   }
 }
 
-// ---- counts ----------------------------------------------------------------------------------------------------------
+// ---- counts
+// ----------------------------------------------------------------------------------------------------------
 
 PoolCounts BlockPool::counts() const {
   const auto empty = static_cast<std::uint32_t>(empty_ids_.size());
@@ -171,7 +178,7 @@ PoolStats BlockPool::stats() const {
   PoolStats stats = stats_;
   stats.counts = counts();
   for (RunId r = 0; r < runs_.used; ++r) stats.runs += (runs_.flags[r] & run_flag::kLive) != 0 ? 1 : 0;
-  constexpr std::size_t kRunBytes = 10 * sizeof(std::uint32_t) + sizeof(Time) + 2;
+  constexpr std::size_t kRunBytes = 10 * sizeof(std::uint32_t) + sizeof(std::uint64_t) + sizeof(Time) + 2;
   stats.bytes = kRunBytes * options_.capacity + empty_ids_.capacity() * sizeof(BlockId) + storage_->arena.bytes() +
                 storage_->index.bytes() + storage_->leases.bytes() + policy_->bytes() +
                 (storage_->retentions ? storage_->retentions->bytes() : 0);

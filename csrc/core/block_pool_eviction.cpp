@@ -21,8 +21,8 @@ void BlockPool::take_room(std::vector<BlockId>& out, std::size_t n, Time now, bo
   stats_.new_blocks += n;
 }
 
-// Asks the policy for victims of n blocks in all, into victims_. Nothing is lost yet: when the policy names a run that is
-// no victim, all that it named before is given back.
+// Asks the policy for victims of n blocks in all, into victims_. Nothing is lost yet: when the policy names a run that
+// is no victim, all that it named before is given back.
 void BlockPool::choose_victims(std::size_t n, Time now) {
   victims_.clear();
   std::size_t chosen = 0;
@@ -74,6 +74,7 @@ void BlockPool::remove_victims(std::vector<BlockId>& out, DropReason reason) {
     if (whole) unlink(r);
     const std::uint32_t first = runs_.first_slot[r] + runs_.length[r] - blocks;
     const BlockId* ids = arena.blocks(first);
+    policy_->on_evicted(r, *arena.keys(first), blocks);
     out.insert(out.end(), ids, ids + blocks);
     arena.release({first, blocks});
     evictable_ -= blocks;

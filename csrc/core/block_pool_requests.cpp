@@ -14,8 +14,8 @@ void BlockPool::check_room(std::size_t need, std::size_t spoken_for, bool reclai
                              " are empty or can be evicted");
 }
 
-// Blocks on the path to `tail` that count as available now, but not once a request holds the path. Whoever holds a run holds
-// what is in front of it, so they are the deep end of the path.
+// Blocks on the path to `tail` that count as available now, but not once a request holds the path. Whoever holds a run
+// holds what is in front of it, so they are the deep end of the path.
 std::size_t BlockPool::available_on(RunId tail, std::uint32_t in_tail, bool leased) const {
   std::size_t blocks = 0;
   for (RunId r = tail; r != kNoRun; r = runs_.parent[r]) {

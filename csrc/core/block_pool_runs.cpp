@@ -9,7 +9,8 @@ namespace kvopt {
 namespace {
 
 // Moves the next pending blocks of an allocation and their keys into slots.
-void fill(SlotArena& arena, Extent e, const Keys& keys, std::size_t i, std::uint32_t key_bytes, const BlockId* pending) {
+void fill(SlotArena& arena, Extent e, const Keys& keys, std::size_t i, std::uint32_t key_bytes,
+          const BlockId* pending) {
   std::copy_n(keys.hashes + i, e.count, arena.keys(e.first));
   std::copy_n(pending, e.count, arena.blocks(e.first));
   if (key_bytes > 0) {
@@ -57,8 +58,8 @@ std::uint32_t BlockPool::extend_own_tail(Allocation& allocation, const Keys& key
   return count;
 }
 
-// Whether another run may begin with this key. A duplicate is stored block by block, each in the index, so that it is found
-// wherever the first copy ends.
+// Whether another run may begin with this key. A duplicate is stored block by block, each in the index, so that it is
+// found wherever the first copy ends.
 bool BlockPool::is_duplicate(RunId parent, const Keys& keys, std::size_t i, std::uint32_t depth) const {
   if (parent != kNoRun) {
     if ((runs_.flags[parent] & run_flag::kDuplicate) != 0) return true;
@@ -66,8 +67,8 @@ bool BlockPool::is_duplicate(RunId parent, const Keys& keys, std::size_t i, std:
     const RunId s = runs_.successor[parent];
     if (s != kNoRun && same_key(s, keys, i)) return true;
   }
-  return storage_->index.find(keys.hashes[i], [&](RunId r) { return runs_.depth[r] == depth && same_key(r, keys, i); }) !=
-         kNoRun;
+  return storage_->index.find(keys.hashes[i],
+                              [&](RunId r) { return runs_.depth[r] == depth && same_key(r, keys, i); }) != kNoRun;
 }
 
 // Stores blocks from keys[i] on as one new run; returns how many.
@@ -83,6 +84,7 @@ std::uint32_t BlockPool::store_run(Allocation& allocation, const Keys& keys, std
 
   const RunId r = new_run(parent, depth);
   runs_.first_slot[r] = e.first;
+  runs_.first_key[r] = keys.hashes[i];
   runs_.length[r] = e.count;
   if (parent != kNoRun) ++runs_.children[parent];
   if (forgotten) {  // behind what cannot be hit nothing can
@@ -107,6 +109,7 @@ RunId BlockPool::split(RunId r, std::uint32_t at) {
   const RunId up = runs_.parent[r];
   const RunId head = new_run(up, runs_.depth[r]);
   runs_.first_slot[head] = runs_.first_slot[r];
+  runs_.first_key[head] = runs_.first_key[r];
   runs_.length[head] = at;
   runs_.successor[head] = r;
   runs_.children[head] = 1;
@@ -124,6 +127,7 @@ RunId BlockPool::split(RunId r, std::uint32_t at) {
   }
   runs_.parent[r] = head;
   runs_.first_slot[r] += at;
+  runs_.first_key[r] = *storage_->arena.keys(runs_.first_slot[r]);
   runs_.length[r] -= at;
   runs_.depth[r] += at;
   if (storage_->retentions) storage_->retentions->copy(r, head);

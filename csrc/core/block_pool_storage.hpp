@@ -14,12 +14,11 @@ namespace kvopt {
 struct BlockPool::Storage {
   struct FirstKey {
     const RunTable* runs;
-    const SlotArena* arena;
-    std::uint64_t operator()(RunId r) const { return *arena->keys(runs->first_slot[r]); }
+    std::uint64_t operator()(RunId r) const { return runs->first_key[r]; }
   };
 
   Storage(const PoolOptions& options, const RunTable& runs)
-      : arena(options.capacity, options.key_bytes), index(options.capacity, FirstKey{&runs, &arena}) {
+      : arena(options.capacity, options.key_bytes), index(options.capacity, FirstKey{&runs}) {
     if (options.retention) retentions.emplace(runs);
   }
 

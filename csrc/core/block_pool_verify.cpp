@@ -93,7 +93,8 @@ std::vector<std::string> BlockPool::verify() const {
     }
   }
   for (RunId r = 0; r < runs_.used; ++r) {
-    if ((runs_.flags[r] & run_flag::kLive) != 0 && children[r] != runs_.children[r]) report.add(r, "its children are miscounted");
+    if ((runs_.flags[r] & run_flag::kLive) != 0 && children[r] != runs_.children[r])
+      report.add(r, "its children are miscounted");
   }
   for (const BlockId b : empty_ids_) use_id(b, "the empty blocks");
 

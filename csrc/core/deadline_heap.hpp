@@ -1,7 +1,8 @@
 // Things that end at a deadline, the soonest first: a 4-ary heap of (deadline, item, stamp).
 //
-// Invalidation is lazy: the owner bumps an item's stamp, and entries with an older stamp are skipped when they surface, so a
-// cancel costs nothing and a tick costs only what is due. The owner compacts when stale entries outnumber live ones.
+// Invalidation is lazy: the owner bumps an item's stamp, and entries with an older stamp are skipped when they surface,
+// so a cancel costs nothing and a tick costs only what is due. The owner compacts when stale entries outnumber live
+// ones.
 #pragma once
 
 #include <algorithm>

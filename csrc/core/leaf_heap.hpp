@@ -1,8 +1,9 @@
 // The possible victims of a pool (evictable runs without children), ordered by a key: an indexed 4-ary heap.
 //
-// Only leaves are in the heap. When a leaf goes, its parent may become one and enters, so any key gives a leaf-first order,
-// also one by which an interior run would come first. 8 bytes a run; O(log leaves) an insertion or removal, none for interior
-// runs. Less(a, b): a goes before b; a strict total order (end with the id), constant while a run is evictable.
+// Only leaves are in the heap. When a leaf goes, its parent may become one and enters, so any key gives a leaf-first
+// order, also one by which an interior run would come first. 8 bytes a run; O(log leaves) an insertion or removal, none
+// for interior runs. Less(a, b): a goes before b; a strict total order (end with the id), constant while a run is
+// evictable.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Open-addressing map from the key of a run's first block to the run.
 //
-// Linear probing over 32-bit run ids (5 bytes a block of the pool). Several runs may carry one key: they stand in the order of
-// insertion, which erasing (backward shift) keeps. The key of a run comes from its owner, KeyOf(run).
+// Linear probing over 32-bit run ids (5 bytes a block of the pool). Several runs may carry one key: they stand in the
+// order of insertion, which erasing (backward shift) keeps. The key of a run comes from its owner, KeyOf(run).
 #pragma once
 
 #include <algorithm>

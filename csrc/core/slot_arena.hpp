@@ -1,7 +1,7 @@
 // Where the keys and ids of cached blocks lie: slots, handed out as contiguous extents.
 //
-// A run's blocks lie side by side, so that comparing a prompt with a run is a sequential read. There are a quarter more slots
-// than blocks, so that long extents stay to be had; where none is long enough, a run is made of several.
+// A run's blocks lie side by side, so that comparing a prompt with a run is a sequential read. There are a quarter more
+// slots than blocks, so that long extents stay to be had; where none is long enough, a run is made of several.
 // Structure: free extents in lists by power of two of their length, boundary tags for merging neighbours.
 // Complexity: O(1) an allocation or release. 17 bytes a slot, plus the key when it is a byte string.
 #pragma once
@@ -26,7 +26,8 @@ struct Extent {
 class SlotArena {
  public:
   SlotArena(std::uint32_t blocks, std::uint32_t key_bytes)
-      : slots_(static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{blocks} + blocks / 4 + 64, kNoSlot - 1))),
+      : slots_(
+            static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{blocks} + blocks / 4 + 64, kNoSlot - 1))),
         key_bytes_(key_bytes),
         key_(slots_),
         block_(slots_),
@@ -48,8 +49,9 @@ class SlotArena {
   // 1 to `wanted` slots; as many as can be had side by side.
   Extent allocate(std::uint32_t wanted) {
     const std::uint32_t whole = classes_ >> std::min<std::uint32_t>(size_class(2 * wanted - 1), 31);
-    const std::uint32_t cls = whole != 0 ? size_class(2 * wanted - 1) + static_cast<std::uint32_t>(std::countr_zero(whole))
-                                         : static_cast<std::uint32_t>(std::bit_width(classes_)) - 1;
+    const std::uint32_t cls = whole != 0
+                                  ? size_class(2 * wanted - 1) + static_cast<std::uint32_t>(std::countr_zero(whole))
+                                  : static_cast<std::uint32_t>(std::bit_width(classes_)) - 1;
     const std::uint32_t first = heads_[cls];
     const std::uint32_t length = tag_[first];
     unlink(first, length);
@@ -106,7 +108,8 @@ class SlotArena {
       }
       std::uint32_t end = s;
       while (end < slots_ && is_free(end)) ++end;
-      if (tag_[s] != end - s || tag_[end - 1] != end - s) return "the free extent at slot " + std::to_string(s) + " is tagged wrongly";
+      if (tag_[s] != end - s || tag_[end - 1] != end - s)
+        return "the free extent at slot " + std::to_string(s) + " is tagged wrongly";
       counted += end - s;
       ++extents;
       s = end;
@@ -134,7 +137,9 @@ class SlotArena {
     std::uint32_t previous;
   };
 
-  static std::uint32_t size_class(std::uint32_t length) { return static_cast<std::uint32_t>(std::bit_width(length)) - 1; }
+  static std::uint32_t size_class(std::uint32_t length) {
+    return static_cast<std::uint32_t>(std::bit_width(length)) - 1;
+  }
   bool is_free(std::uint32_t s) const { return (free_[s / 64] >> (s % 64) & 1) != 0; }
 
   Links links(std::uint32_t s) const { return std::bit_cast<Links>(key_[s]); }
@@ -174,7 +179,7 @@ class SlotArena {
   std::array<std::uint32_t, 32> heads_{};
   LazyArray<std::uint64_t> key_;
   LazyArray<BlockId> block_;
-  LazyArray<std::uint32_t> tag_;  // length of a free extent, at its first and last slot
+  LazyArray<std::uint32_t> tag_;   // length of a free extent, at its first and last slot
   LazyArray<std::uint64_t> free_;  // one bit a slot
   LazyArray<std::uint8_t> bytes_;
 };

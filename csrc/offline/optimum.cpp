@@ -1,15 +1,16 @@
 // Belady's MIN under the prefix rule: evict the block whose next use is farthest, among equals the deepest.
 //
-// Along a path the next use never comes sooner with depth, so the cached blocks that request q will use next are a prefix of
-// q's path, cut from its deep end. A count a request is therefore the whole state: q's hit is what is left of its count.
-// Structure: counts by next use, and a heap of the non-empty ones.
-// Complexity: O(log requests) a run of blocks with one next use, plus one sequential pass over the references.
+// Along a path the next use never comes sooner with depth, so the cached blocks that request q will use next are a
+// prefix of q's path, cut from its deep end. A count a request is therefore the whole state: q's hit is what is left of
+// its count. Structure: counts by next use, and a heap of the non-empty ones. Complexity: O(log requests) a run of
+// blocks with one next use, plus one sequential pass over the references.
 #include <chrono>
 #include <queue>
 #include <string>
 
 #include "kvopt/error.hpp"
 #include "kvopt/replay.hpp"
+#include "offline/flat_cache.hpp"
 #include "offline/path_marks.hpp"
 
 namespace kvopt {
@@ -92,7 +93,8 @@ class FarthestFirst {
 
 }  // namespace
 
-ReplayCounts replay_min(const PrefixTrace& trace, std::uint32_t capacity, bool bypass) {
+ReplayCounts replay_min(const PrefixTrace& trace, std::uint32_t capacity, bool bypass, Rule rule) {
+  if (rule == Rule::kFlat) return replay_min_flat(trace, capacity, bypass);
   if (capacity < 1) throw ConfigError("capacity is 0 blocks; it must be at least 1");
   const std::size_t requests = trace.requests();
   ReplayCounts counts{std::vector<std::uint32_t>(requests), std::vector<std::uint8_t>(requests)};

@@ -18,8 +18,8 @@ class PathMarks {
 
   explicit PathMarks(const PrefixTrace& trace) : trace_(trace), mark_(trace.unique_blocks(), kUnmarked) {}
 
-  // Calls run(mark, count) for each run of equal marks on the path of request r, from the root down, then marks the whole
-  // path with r.
+  // Calls run(mark, count) for each run of equal marks on the path of request r, from the root down, then marks the
+  // whole path with r.
   template <class Run>
   void visit(std::size_t r, Run run) {
     trace_.ranges(r, ranges_);

@@ -7,6 +7,7 @@
 
 #include "kvopt/block_pool.hpp"
 #include "kvopt/error.hpp"
+#include "offline/flat_cache.hpp"
 
 namespace kvopt {
 
@@ -30,26 +31,17 @@ void check_columns(const RequestColumns& c, std::size_t requests) {
   check_length("subagent", c.subagent, requests, false);
 }
 
-RequestInfo info_of(const RequestColumns& c, std::size_t r) {
-  RequestInfo info{.now = c.time[r], .request = static_cast<std::int64_t>(r)};
-  if (!c.session.empty()) info.session = c.session[r];
-  if (!c.turn.empty()) info.turn = c.turn[r];
-  if (!c.tool.empty()) info.tool = c.tool[r];
-  if (!c.output_tokens.empty()) info.output_tokens = c.output_tokens[r];
-  if (!c.gap.empty() && c.gap[r] >= 0) info.gap = c.gap[r];
-  if (!c.stop.empty()) info.stop = static_cast<StopReason>(c.stop[r]);
-  if (!c.subagent.empty()) info.subagent = c.subagent[r] != 0;
-  return info;
-}
-
 }  // namespace
 
 ReplayCounts replay(const PrefixTrace& trace, const RequestColumns& columns, std::unique_ptr<Policy> policy,
-                    std::uint32_t capacity) {
+                    const ReplayOptions& options) {
   const std::size_t requests = trace.requests();
+  const std::uint32_t capacity = options.capacity;
   check_columns(columns, requests);
+  if (options.rule == Rule::kFlat) return replay_flat(trace, columns, std::move(policy), options);
   ReplayCounts counts{std::vector<std::uint32_t>(requests), std::vector<std::uint8_t>(requests)};
-  BlockPool pool({.capacity = capacity}, std::move(policy));
+  BlockPool pool({.capacity = capacity, .block_tokens = options.block_tokens, .p_star = options.p_star},
+                 std::move(policy));
   Allocation allocation;
   std::vector<BlockRange> ranges;
   std::vector<std::uint64_t> keys(trace.longest_request());

@@ -64,7 +64,8 @@ std::vector<std::uint64_t> StackDistances::hits_at(std::span<const std::int64_t>
     check_capacity(capacity);
     std::uint64_t total = 0;
     for (const Run& run : runs_) {
-      if (run.newer < capacity) total += std::min<std::uint64_t>(run.count, static_cast<std::uint64_t>(capacity) - run.newer);
+      if (run.newer < capacity)
+        total += std::min<std::uint64_t>(run.count, static_cast<std::uint64_t>(capacity) - run.newer);
     }
     hits.push_back(total);
   }

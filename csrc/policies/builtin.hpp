@@ -1,4 +1,4 @@
-// Factories of the built-in policies; parameters come checked, in the order of PolicyInfo::parameters.
+// The built-in policies: what each is, and how it is made. One function a policy, defined in the policy's own file.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,26 @@
 
 namespace kvopt {
 
-std::unique_ptr<Policy> make_lru(std::span<const double> parameters);
-std::unique_ptr<Policy> make_fifo(std::span<const double> parameters);
-std::unique_ptr<Policy> make_lfu(std::span<const double> parameters);
-std::unique_ptr<Policy> make_priority(std::span<const double> parameters);
-std::unique_ptr<Policy> make_dummy(std::span<const double> parameters);
+struct BuiltinPolicy {
+  PolicyInfo info;
+  // Parameters come checked, in the order of PolicyInfo::parameters. Null: offline.
+  std::unique_ptr<Policy> (*make)(std::span<const double> parameters) = nullptr;
+};
+
+// A policy without parameters.
+template <class P>
+std::unique_ptr<Policy> make_plain(std::span<const double> /*parameters*/) {
+  return std::make_unique<P>();
+}
+
+namespace builtin {
+
+BuiltinPolicy lru();
+BuiltinPolicy fifo();
+BuiltinPolicy lfu();
+BuiltinPolicy priority();
+BuiltinPolicy dummy();
+
+}  // namespace builtin
 
 }  // namespace kvopt

@@ -1,5 +1,5 @@
-// Dummy: evict any leaf. The smallest policy that keeps every duty of policy.hpp; a lower bar for comparisons and a start
-// for a policy of your own.
+// Dummy: evict any leaf. The smallest policy that keeps every duty of policy.hpp; a lower bar for comparisons and a
+// start for a policy of your own.
 //
 // Reference: none.
 // Structure: an unordered array of the possible victims; the last one goes first.
@@ -12,9 +12,9 @@ namespace {
 
 class Dummy final : public Policy {
  public:
-  void attach(const RunTable& runs) override {
-    runs_ = &runs;
-    place_.emplace(runs.capacity);
+  void attach(const PolicyContext& context) override {
+    runs_ = &context.runs;
+    place_.emplace(runs_->capacity);
   }
 
   void on_referenced(std::span<const RunId> runs) override {
@@ -62,6 +62,8 @@ class Dummy final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_dummy(std::span<const double> /*parameters*/) { return std::make_unique<Dummy>(); }
+BuiltinPolicy builtin::dummy() {
+  return {{.name = "dummy", .summary = "any leaf; a lower bar", .reference = "none"}, make_plain<Dummy>};
+}
 
 }  // namespace kvopt

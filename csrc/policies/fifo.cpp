@@ -1,9 +1,9 @@
 // First in, first out: evict the leaf that was stored longest ago, among equals the deepest.
 //
-// Reference: textbook. In a prefix tree a parent is stored no later than its children and would come first; the leaf-first
-// choice of the same order is the oldest leaf.
-// Structure: an indexed heap of leaves by (number of the commit, depth). Hits change nothing.
-// Complexity: O(log leaves) an eviction of a run. 12 bytes a run, allocated in attach().
+// Reference: textbook. In a prefix tree a parent is stored no later than its children and would come first; the
+// leaf-first choice of the same order is the oldest leaf. Structure: an indexed heap of leaves by (number of the
+// commit, depth). Hits change nothing. Complexity: O(log leaves) an eviction of a run. 12 bytes a run, allocated in
+// attach().
 #include <algorithm>
 
 #include "core/leaf_heap.hpp"
@@ -32,11 +32,11 @@ struct StoredBefore {
 
 class Fifo final : public LeafHeapPolicy<StoredBefore> {
  public:
-  void attach(const RunTable& runs) override {
-    runs_ = &runs;
-    stored_.emplace(runs.capacity);
-    last_number_ = std::max(kNumbersAtLeast, runs.capacity + 1);
-    order_by(runs, {&runs, &*stored_});
+  void attach(const PolicyContext& context) override {
+    runs_ = &context.runs;
+    stored_.emplace(runs_->capacity);
+    last_number_ = std::max(kNumbersAtLeast, runs_->capacity + 1);
+    order_by(*runs_, {runs_, &*stored_});
   }
 
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
@@ -70,6 +70,8 @@ class Fifo final : public LeafHeapPolicy<StoredBefore> {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_fifo(std::span<const double> /*parameters*/) { return std::make_unique<Fifo>(); }
+BuiltinPolicy builtin::fifo() {
+  return {{.name = "fifo", .summary = "first stored, first evicted", .reference = "textbook"}, make_plain<Fifo>};
+}
 
 }  // namespace kvopt

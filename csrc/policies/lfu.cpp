@@ -1,5 +1,5 @@
-// Least frequently used: evict the leaf with the fewest hits since it was stored, among equals the one that was let go of
-// longest ago, then the deepest.
+// Least frequently used: evict the leaf with the fewest hits since it was stored, among equals the one that was let go
+// of longest ago, then the deepest.
 //
 // Reference: textbook, without ageing. What is in front of a hit block is hit too, so hits never grow with depth.
 // Structure: an indexed heap of leaves by (hits, last use, depth).
@@ -24,11 +24,15 @@ struct FewerHits {
 
 class Lfu final : public LeafHeapPolicy<FewerHits> {
  public:
-  void attach(const RunTable& runs) override { order_by(runs, {&runs}); }
+  void attach(const PolicyContext& context) override { order_by(context.runs, {&context.runs}); }
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> make_lfu(std::span<const double> /*parameters*/) { return std::make_unique<Lfu>(); }
+BuiltinPolicy builtin::lfu() {
+  return {
+      {.name = "lfu", .summary = "fewest hits since it was stored, then least recently used", .reference = "textbook"},
+      make_plain<Lfu>};
+}
 
 }  // namespace kvopt

@@ -1,8 +1,8 @@
 // Least recently used: evict what was let go of longest ago, of one request the deepest first.
 //
-// Reference: vLLM's free queue (vllm/v1/core/kv_cache_utils.py), which frees the tail of a request first. Same order here.
-// Structure: one intrusive list of runs, oldest first. A request holds everything in front of its own blocks, so a run is
-// always let go of after all that is behind it: the list is leaf first by itself, and no heap is needed.
+// Reference: vLLM's free queue (vllm/v1/core/kv_cache_utils.py), which frees the tail of a request first. Same order
+// here. Structure: one intrusive list of runs, oldest first. A request holds everything in front of its own blocks, so
+// a run is always let go of after all that is behind it: the list is leaf first by itself, and no heap is needed.
 // Complexity: O(1) a run. 8 bytes a run, allocated in attach().
 #include "core/run_list.hpp"
 #include "policies/builtin.hpp"
@@ -13,9 +13,9 @@ namespace {
 
 class Lru final : public Policy {
  public:
-  void attach(const RunTable& runs) override {
-    runs_ = &runs;
-    list_.emplace(runs.capacity);
+  void attach(const PolicyContext& context) override {
+    runs_ = &context.runs;
+    list_.emplace(runs_->capacity);
   }
 
   void on_split(RunId head, RunId tail) override {
@@ -42,6 +42,8 @@ class Lru final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_lru(std::span<const double> /*parameters*/) { return std::make_unique<Lru>(); }
+BuiltinPolicy builtin::lru() {
+  return {{.name = "lru", .summary = "least recently used, deepest first", .reference = "vLLM"}, make_plain<Lru>};
+}
 
 }  // namespace kvopt

@@ -1,10 +1,10 @@
-// Retention priority: evict the leaf with the lowest priority, among equals the one that was let go of longest ago, then the
-// deepest.
+// Retention priority: evict the leaf with the lowest priority, among equals the one that was let go of longest ago,
+// then the deepest.
 //
-// Reference: TensorRT-LLM, KvCacheRetentionConfig (priority 0 to 100, default 35, with a duration). There the clock of a
-// duration starts when the block is released; here it starts at BlockPool::retain, which an engine calls at the release.
-// Structure: an indexed heap of leaves by (priority, last use, depth). Priorities are set and expire through the pool.
-// Complexity: O(log leaves) an eviction or expiry. 8 bytes a run, allocated in attach().
+// Reference: TensorRT-LLM, KvCacheRetentionConfig (priority 0 to 100, default 35, with a duration). There the clock of
+// a duration starts when the block is released; here it starts at BlockPool::retain, which an engine calls at the
+// release. Structure: an indexed heap of leaves by (priority, last use, depth). Priorities are set and expire through
+// the pool. Complexity: O(log leaves) an eviction or expiry. 8 bytes a run, allocated in attach().
 #include "core/leaf_heap.hpp"
 #include "policies/builtin.hpp"
 
@@ -25,13 +25,18 @@ struct LowerPriority {
 
 class Priority final : public LeafHeapPolicy<LowerPriority> {
  public:
-  void attach(const RunTable& runs) override { order_by(runs, {&runs}); }
+  void attach(const PolicyContext& context) override { order_by(context.runs, {&context.runs}); }
   void on_priority(RunId run) override { heap_->update(run); }
   bool honours_priority() const override { return true; }
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> make_priority(std::span<const double> /*parameters*/) { return std::make_unique<Priority>(); }
+BuiltinPolicy builtin::priority() {
+  return {{.name = "priority",
+           .summary = "lowest retention priority, then least recently used",
+           .reference = "TensorRT-LLM, KvCacheRetentionConfig"},
+          make_plain<Priority>};
+}
 
 }  // namespace kvopt

@@ -1,7 +1,6 @@
 // The list of built-in policies, and reading "name:parameter=value,..." against it.
 #include <algorithm>
 #include <charconv>
-#include <functional>
 #include <numeric>
 
 #include "kvopt/error.hpp"
@@ -11,32 +10,21 @@ namespace kvopt {
 
 namespace {
 
-struct Entry {
-  PolicyInfo info;
-  std::unique_ptr<Policy> (*make)(std::span<const double>);  // null: offline
-};
-
-const std::vector<Entry>& entries() {
-  static const std::vector<Entry> kEntries = {
-      {{.name = "lru", .summary = "least recently used, deepest first", .reference = "vLLM"}, make_lru},
-      {{.name = "fifo", .summary = "first stored, first evicted", .reference = "textbook"}, make_fifo},
-      {{.name = "lfu", .summary = "fewest hits since it was stored, then least recently used", .reference = "textbook"},
-       make_lfu},
-      {{.name = "priority",
-        .summary = "lowest retention priority, then least recently used",
-        .reference = "TensorRT-LLM, KvCacheRetentionConfig"},
-       make_priority},
-      {{.name = "dummy", .summary = "any leaf; a lower bar", .reference = "none"}, make_dummy},
-      {{.name = "min",
-        .summary = "farthest next use; everything is stored (forced insertion)",
-        .reference = "Belady, IBM Systems Journal 1966",
-        .offline = true},
-       nullptr},
-      {{.name = "min-bypass",
-        .summary = "farthest next use; what is used later than all that is cached is not stored",
-        .reference = "Belady, IBM Systems Journal 1966, with bypass",
-        .offline = true},
-       nullptr},
+const std::vector<BuiltinPolicy>& entries() {
+  static const std::vector<BuiltinPolicy> kEntries = {
+      builtin::lru(),
+      builtin::fifo(),
+      builtin::lfu(),
+      builtin::priority(),
+      builtin::dummy(),
+      {.info = {.name = "min",
+                .summary = "farthest next use; everything is stored (forced insertion)",
+                .reference = "Belady, IBM Systems Journal 1966",
+                .offline = true}},
+      {.info = {.name = "min-bypass",
+                .summary = "farthest next use; what is used later than all that is cached is not stored",
+                .reference = "Belady, IBM Systems Journal 1966, with bypass",
+                .offline = true}},
   };
   return kEntries;
 }
@@ -56,15 +44,15 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-const Entry& find_entry(std::string_view name) {
+const BuiltinPolicy& find_entry(std::string_view name) {
   const auto& all = entries();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Entry& e) { return e.info.name == name; });
+  const auto found = std::find_if(all.begin(), all.end(), [&](const BuiltinPolicy& e) { return e.info.name == name; });
   if (found != all.end()) return *found;
-  const auto nearest = std::min_element(all.begin(), all.end(), [&](const Entry& x, const Entry& y) {
+  const auto nearest = std::min_element(all.begin(), all.end(), [&](const BuiltinPolicy& x, const BuiltinPolicy& y) {
     return edit_distance(name, x.info.name) < edit_distance(name, y.info.name);
   });
   std::string known;
-  for (const Entry& e : all) known += (known.empty() ? "" : ", ") + e.info.name;
+  for (const BuiltinPolicy& e : all) known += (known.empty() ? "" : ", ") + e.info.name;
   throw UnknownPolicyError("no policy is called '" + std::string(name) + "'; did you mean '" + nearest->info.name +
                            "'? Known: " + known);
 }
@@ -89,7 +77,8 @@ void set_parameter(const PolicyInfo& info, std::string_view setting, std::vector
   const std::string_view text = setting.substr(equals + 1);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= found->lowest && value <= found->highest)) {
+  if (error != std::errc() || end != text.data() + text.size() ||
+      !(value >= found->lowest && value <= found->highest)) {
     throw ConfigError("policy " + info.name + ": " + name + "=" + std::string(text) + "; it must be a number from " +
                       number(found->lowest) + " to " + number(found->highest));
   }
@@ -101,7 +90,7 @@ void set_parameter(const PolicyInfo& info, std::string_view setting, std::vector
 const std::vector<PolicyInfo>& policies() {
   static const std::vector<PolicyInfo> kInfos = [] {
     std::vector<PolicyInfo> infos;
-    for (const Entry& e : entries()) infos.push_back(e.info);
+    for (const BuiltinPolicy& e : entries()) infos.push_back(e.info);
     return infos;
   }();
   return kInfos;
@@ -109,7 +98,7 @@ const std::vector<PolicyInfo>& policies() {
 
 PolicySpec parse_policy(std::string_view spec) {
   const std::size_t colon = spec.find(':');
-  const Entry& entry = find_entry(spec.substr(0, colon));
+  const BuiltinPolicy& entry = find_entry(spec.substr(0, colon));
   PolicySpec parsed{entry.info.name, {}};
   for (const PolicyParameter& p : entry.info.parameters) parsed.parameters.push_back(p.value);
   if (colon == std::string_view::npos) return parsed;
@@ -123,7 +112,7 @@ PolicySpec parse_policy(std::string_view spec) {
 }
 
 std::unique_ptr<Policy> make_policy(const PolicySpec& spec) {
-  const Entry& entry = find_entry(spec.name);
+  const BuiltinPolicy& entry = find_entry(spec.name);
   if (entry.make == nullptr) {
     throw ConfigError("policy " + spec.name + " knows the future; it can only be replayed, not run in a pool");
   }

@@ -1,14 +1,15 @@
 // The blocks of one KV cache: which hold what, who holds them, and which go when room is needed.
 //
-// A request's life: match (a look, no effect) → acquire (references the cached prefix, makes room for the rest) → commit
-// (blocks that became full) → extend (decode) → release. Each call is transactional: it throws one of kvopt/error.hpp
-// before it changes anything, or it succeeds whole. evictable + referenced + leased + empty = capacity, always.
+// A request's life: match (a look, no effect) → acquire (references the cached prefix, makes room for the rest) →
+// commit (blocks that became full) → extend (decode) → release. Each call is transactional: it throws one of
+// kvopt/error.hpp before it changes anything, or it succeeds whole. evictable + referenced + leased + empty = capacity,
+// always.
 //
 // Prefix rule: a block is only of use behind all blocks before it, so a block with a cached child is never evicted.
 // Flat rule: blocks are independent of each other; every block is a run of its own.
 //
-// Complexity: match compares a prompt with runs by sequential reads; acquire and release cost the runs on a request's path
-// plus the blocks that are new or evicted, not the blocks that are hit. No allocation in steady state.
+// Complexity: match compares a prompt with runs by sequential reads; acquire and release cost the runs on a request's
+// path plus the blocks that are new or evicted, not the blocks that are hit. No allocation in steady state.
 #pragma once
 
 #include <array>
@@ -24,14 +25,14 @@
 
 namespace kvopt {
 
-enum class Rule : std::uint8_t { kPrefix, kFlat };
-
 struct PoolOptions {
-  std::uint32_t capacity = 0;      // blocks, 1 to 2^31
+  std::uint32_t capacity = 0;  // blocks, 1 to 2^31
   Rule rule = Rule::kPrefix;
   std::uint32_t key_bytes = 0;     // 0: keys are 64-bit integers; else byte strings of this length, 1 to 64
   std::uint32_t lease_budget = 0;  // blocks that leases may pin at once; below capacity
   bool retention = false;          // allow retain()
+  std::uint32_t block_tokens = 16;
+  double p_star = 28'600;  // tokens: see PolicyContext
 };
 
 // Throws ConfigError when an option is out of range.
@@ -61,11 +62,11 @@ class Allocation {
   friend class BlockPool;
   const BlockPool* owner_ = nullptr;
   RunId tail_ = kNoRun;
-  bool own_tail_ = false;            // the deepest run was stored by this allocation
+  bool own_tail_ = false;  // the deepest run was stored by this allocation
   std::uint32_t hit_ = 0;
   std::uint32_t committed_ = 0;
-  std::vector<RunId> flat_;          // flat rule: the runs, first to last
-  std::vector<BlockId> pending_;     // blocks without a key, from next_pending_ on
+  std::vector<RunId> flat_;       // flat rule: the runs, first to last
+  std::vector<BlockId> pending_;  // blocks without a key, from next_pending_ on
   std::size_t next_pending_ = 0;
 };
 
@@ -80,10 +81,10 @@ struct PoolCounts {
 struct PoolStats {
   PoolCounts counts{};
   std::uint32_t runs = 0;
-  std::uint64_t requests = 0;       // acquire calls that succeeded
-  std::uint64_t hit_blocks = 0;     // blocks that they found cached
-  std::uint64_t new_blocks = 0;     // blocks that acquire and extend handed out
-  std::uint64_t stored_blocks = 0;  // blocks that got a key
+  std::uint64_t requests = 0;                         // acquire calls that succeeded
+  std::uint64_t hit_blocks = 0;                       // blocks that they found cached
+  std::uint64_t new_blocks = 0;                       // blocks that acquire and extend handed out
+  std::uint64_t stored_blocks = 0;                    // blocks that got a key
   std::array<std::uint64_t, kDropReasons> dropped{};  // cached blocks that lost their content, by DropReason
   std::uint64_t leases_expired = 0;
   std::uint64_t leases_reclaimed = 0;  // ended early because a request needed the blocks
@@ -102,8 +103,9 @@ class BlockPool {
   // How many leading keys are cached. No effect.
   std::size_t match(Keys keys) const;
 
-  // References the longest cached prefix (of at most max_hit blocks) and total - hit empty blocks into `allocation`, evicting
-  // as needed; with reclaim_leases also ends leases, latest deadline first, rather than fail. Throws NotEnoughBlocksError.
+  // References the longest cached prefix (of at most max_hit blocks) and total - hit empty blocks into `allocation`,
+  // evicting as needed; with reclaim_leases also ends leases, latest deadline first, rather than fail. Throws
+  // NotEnoughBlocksError.
   void acquire(Allocation& allocation, Keys keys, std::size_t total, const RequestInfo& info,
                std::size_t max_hit = SIZE_MAX, bool reclaim_leases = false);
 
@@ -119,26 +121,28 @@ class BlockPool {
   // The ids of all blocks of a live allocation, first to last, into out[0, size).
   void blocks_of(const Allocation& allocation, std::span<BlockId> out) const;
 
-  // Pins the first n committed blocks of a live allocation until the deadline, whatever the policy wants. Blocks that are
-  // leased already are charged once. Throws LeaseError when the budget would be exceeded or the deadline is not after now.
+  // Pins the first n committed blocks of a live allocation until the deadline, whatever the policy wants. Blocks that
+  // are leased already are charged once. Throws LeaseError when the budget would be exceeded or the deadline is not
+  // after now.
   LeaseId lease(const Allocation& allocation, std::size_t n, Time deadline, Time now);
   // Throws LeaseError when the lease is unknown or over.
   void end_lease(LeaseId id, Time now);
 
-  // Sets the retention priority of committed blocks [first, first + n) until now + duration (kNever: for good; 0: back to the
-  // default at once), after which it is the default again. Probes never renew; kRefresh renews on a hit; an expired one never
-  // revives. Throws ConfigError when the policy does not look at priorities.
+  // Sets the retention priority of committed blocks [first, first + n) until now + duration (kNever: for good; 0: back
+  // to the default at once), after which it is the default again. Probes never renew; kRefresh renews on a hit; an
+  // expired one never revives. Throws ConfigError when the policy does not look at priorities.
   void retain(const Allocation& allocation, std::size_t first, std::size_t n, std::uint8_t priority, Time duration,
               Lifetime lifetime, Time now);
 
-  // Ends leases and retentions whose deadline is not after now; returns how many runs and leases. Costs only what is due.
+  // Ends leases and retentions whose deadline is not after now; returns how many runs and leases. Costs only what is
+  // due.
   std::size_t expire(Time now);
 
   // Evicts exactly n blocks, returned in order, or throws NotEnoughBlocksError.
   std::vector<BlockId> evict(std::size_t n, Time now);
 
-  // Takes the content of cached blocks away (a failed load, an invalidation), with everything behind them under the prefix
-  // rule. Blocks that are held stay with their holders and can no longer be hit. Looks at every run.
+  // Takes the content of cached blocks away (a failed load, an invalidation), with everything behind them under the
+  // prefix rule. Blocks that are held stay with their holders and can no longer be hit. Looks at every run.
   void forget(std::span<const BlockId> blocks);
 
   // Drops all cached content and leases. Throws PoolError when requests still hold blocks.
@@ -209,9 +213,9 @@ class BlockPool {
   std::uint32_t leased_ = 0;
   std::uint32_t charged_ = 0;  // blocks under any lease
   Time now_ = -kNever;
-  std::vector<RunId> path_;       // scratch: the runs of a request, deepest first
-  std::vector<RunId> changed_;    // scratch: those of them that changed sides
-  std::vector<Victim> victims_;   // scratch
+  std::vector<RunId> path_;      // scratch: the runs of a request, deepest first
+  std::vector<RunId> changed_;   // scratch: those of them that changed sides
+  std::vector<Victim> victims_;  // scratch
   PoolStats stats_;
 };
 

@@ -1,12 +1,12 @@
 // What decides which cached blocks are evicted next. Policies work on runs (run_table.hpp), not on single blocks.
 //
 // Duties. The pool guarantees: attach() comes first and once; a run is evictable for the policy exactly from an
-// on_evictable() that names it until the next on_referenced() or on_dropped() that does; spans hold the runs of one request,
-// the deepest first; columns of the table are up to date when a hook is called; hooks are never called concurrently; what is
-// behind an evictable run is evictable too (a request holds everything in front of what it holds).
-// The policy must: allocate in attach() only; name in choose() a victim, that is, an evictable run without children (leaf
-// first); keep the run in its order until on_dropped(), because the pool may take only some blocks off its deep end; never
-// block, throw or call back into the pool from a hook.
+// on_evictable() that names it until the next on_referenced() or on_dropped() that does; spans hold the runs of one
+// request, the deepest first; columns of the table are up to date when a hook is called; hooks are never called
+// concurrently; what is behind an evictable run is evictable too (a request holds everything in front of what it
+// holds). The policy must: allocate in attach() only; name in choose() a victim, that is, an evictable run without
+// children (leaf first); keep the run in its order until on_dropped(), because the pool may take only some blocks off
+// its deep end; never block, throw or call back into the pool from a hook.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,22 @@ struct RequestInfo {
   bool last_turn = false;
 };
 
+// Prefix: a block is only of use behind all blocks before it. Flat: blocks are independent of each other.
+enum class Rule : std::uint8_t { kPrefix, kFlat };
+
 enum class DropReason : std::uint8_t { kCapacity, kExplicit, kCleared, kForgotten };
 inline constexpr std::size_t kDropReasons = 4;
+
+// What a policy is told of the pool that it serves.
+struct PolicyContext {
+  const RunTable& runs;  // outlives the policy
+  Rule rule = Rule::kPrefix;
+  std::uint32_t block_tokens = 16;
+  double p_star = 28'600;  // tokens: the position where attention doubles a token's prefill time
+
+  // Prefill time that a block at this depth (blocks before it) takes, in units of a token at position 0.
+  double block_cost(double depth) const { return block_tokens * (1 + (depth + 0.5) * block_tokens / p_star); }
+};
 
 class Policy {
  public:
@@ -48,14 +62,15 @@ class Policy {
   Policy& operator=(const Policy&) = delete;
   virtual ~Policy() = default;
 
-  // Called once. The table outlives the policy.
-  virtual void attach(const RunTable& runs) = 0;
+  // Called once.
+  virtual void attach(const PolicyContext& context) = 0;
 
   // A request found these runs cached; its references are not counted yet.
   virtual void on_hit(std::span<const RunId> /*hit*/, const RequestInfo& /*info*/) {}
   // These runs are new and can be hit from now on; the request holds them.
   virtual void on_stored(std::span<const RunId> /*stored*/, const RequestInfo& /*info*/) {}
-  // The first part of `tail` is now the run `head`, its parent, in the same state. An evictable head goes after its tail.
+  // The first part of `tail` is now the run `head`, its parent, in the same state. An evictable head goes after its
+  // tail.
   virtual void on_split(RunId /*head*/, RunId /*tail*/) {}
   // Evictable runs are now held by a request or a lease.
   virtual void on_referenced(std::span<const RunId> runs) = 0;
@@ -67,6 +82,10 @@ class Policy {
   virtual void on_uncovered(RunId /*run*/) {}
   // A possible victim lost some blocks off its deep end.
   virtual void on_trimmed(RunId /*run*/) {}
+  // Blocks of `run` that were chosen are gone: `blocks` of them, the first with this key. Comes before on_trimmed()
+  // when some are left; else the run's columns are readable for the last time. What to remember of what was evicted (a
+  // ghost): when the content comes back, it is stored as a run that begins with this key.
+  virtual void on_evicted(RunId /*run*/, std::uint64_t /*key*/, std::uint32_t /*blocks*/) {}
   // The retention priority of this run changed.
   virtual void on_priority(RunId /*run*/) {}
   // Whether the order depends on RunTable::priority. Pools refuse retain() where it does not.
@@ -94,8 +113,9 @@ struct PolicyParameter {
 struct PolicyInfo {
   std::string name;
   std::string summary;
-  std::string reference;  // the paper or engine that it comes from
-  bool offline = false;  // knows the future: for replay only
+  std::string reference;                // the paper or engine that it comes from
+  bool offline = false;                 // knows the future: for replay only
+  std::vector<std::string> needs = {};  // what it is nothing without: columns of a trace, fields of RequestInfo
   std::vector<PolicyParameter> parameters = {};
 };
 

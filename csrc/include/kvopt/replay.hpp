@@ -1,8 +1,8 @@
 // Replays a workload, one request after another, by the prefix rule.
 //
-// The longest cached prefix of a request's blocks is its hit; then all its blocks become resident, evicting as needed but
-// never one of its own, and all get the request's time as last use. A request with at least as many blocks as the capacity is
-// skipped and counted apart.
+// The longest cached prefix of a request's blocks is its hit; then all its blocks become resident, evicting as needed
+// but never one of its own, and all get the request's time as last use. A request with at least as many blocks as the
+// capacity is skipped and counted apart.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct ReplayCounts {
   std::vector<std::uint32_t> hit_blocks;  // of each request; 0 when skipped
   std::vector<std::uint8_t> skipped;      // of each request
   std::uint64_t evictions = 0;
-  double seconds = 0;                     // the replay itself, on the thread that ran it
+  double seconds = 0;  // the replay itself, on the thread that ran it
 };
 
 // What the server would know of each request; empty columns are unknown. `time` is required.
@@ -34,22 +34,31 @@ struct RequestColumns {
   std::span<const std::uint8_t> subagent;
 };
 
-// Online policies, through a BlockPool. Throws ConfigError for capacity 0, TraceError when a column's length is not the
-// number of requests.
+struct ReplayOptions {
+  std::uint32_t capacity = 0;  // blocks
+  Rule rule = Rule::kPrefix;
+  std::uint32_t block_tokens = 16;
+  double p_star = 28'600;
+};
+
+// Online policies. Prefix rule: through a BlockPool. Flat rule, as papers on caches replay: every reference is an
+// access to a block by itself, no request is skipped, and RequestInfo::request is the number of the reference. Throws
+// ConfigError for capacity 0, TraceError when a column's length is not the number of requests.
 ReplayCounts replay(const PrefixTrace& trace, const RequestColumns& columns, std::unique_ptr<Policy> policy,
-                    std::uint32_t capacity);
+                    const ReplayOptions& options);
 
 // Offline optimum: evicts the farthest next use, ties deepest first. With bypass a request's own blocks may go at once.
-ReplayCounts replay_min(const PrefixTrace& trace, std::uint32_t capacity, bool bypass);
+// Under the flat rule, Belady's MIN over single blocks.
+ReplayCounts replay_min(const PrefixTrace& trace, std::uint32_t capacity, bool bypass, Rule rule = Rule::kPrefix);
 
-// LRU at all capacities in one pass (Mattson et al., IBM Systems Journal 1970), by runs of blocks that were last used together:
-// a request costs its blocks once, sequentially, plus O(log requests) a run.
+// LRU at all capacities in one pass (Mattson et al., IBM Systems Journal 1970), by runs of blocks that were last used
+// together: a request costs its blocks once, sequentially, plus O(log requests) a run.
 class StackDistances {
  public:
   explicit StackDistances(const PrefixTrace& trace);
 
-  // Hit blocks of the whole trace at each capacity. Exact above the longest request; below it, requests that replay() would
-  // skip take part here. Throws ConfigError for a capacity below 1.
+  // Hit blocks of the whole trace at each capacity. Exact above the longest request; below it, requests that replay()
+  // would skip take part here. Throws ConfigError for a capacity below 1.
   std::vector<std::uint64_t> hits_at(std::span<const std::int64_t> capacities) const;
 
   // Hit blocks of each request at one capacity.

@@ -1,9 +1,9 @@
 // State of the cached blocks of a pool, by runs, as a structure of arrays.
 //
-// A run is a stretch of consecutive blocks of one prefix that share their whole state: stored by one request, held, hit and
-// released together since. Where two requests part, a run is split, so state never has to be kept a block. Runs form the
-// prefix tree: `parent` is the run that ends where this one begins. A prompt of 6,400 blocks is a few runs, and what a
-// policy sees of a request is an event, not thousands.
+// A run is a stretch of consecutive blocks of one prefix that share their whole state: stored by one request, held, hit
+// and released together since. Where two requests part, a run is split, so state never has to be kept a block. Runs
+// form the prefix tree: `parent` is the run that ends where this one begins. A prompt of 6,400 blocks is a few runs,
+// and what a policy sees of a request is an event, not thousands.
 //
 // Arrays are sized for the worst case (every block a run) at construction; pages that were never used take no memory.
 #pragma once
@@ -61,6 +61,7 @@ struct RunTable : std::enable_shared_from_this<RunTable> {
         parent(runs),
         successor(runs),
         first_slot(runs),
+        first_key(runs),
         length(runs),
         depth(runs),
         children(runs),
@@ -74,7 +75,8 @@ struct RunTable : std::enable_shared_from_this<RunTable> {
 
   // Held by nobody and of use to a later request.
   bool evictable(RunId r) const {
-    return references[r] == 0 && (flags[r] & (run_flag::kLive | run_flag::kForgotten | run_flag::kChosen)) == run_flag::kLive;
+    return references[r] == 0 &&
+           (flags[r] & (run_flag::kLive | run_flag::kForgotten | run_flag::kChosen)) == run_flag::kLive;
   }
   // Evictable, and nothing cached behind it: what a policy may choose.
   bool is_victim(RunId r) const { return children[r] == 0 && evictable(r); }
@@ -82,18 +84,19 @@ struct RunTable : std::enable_shared_from_this<RunTable> {
   std::uint32_t capacity;  // runs, equal to the pool's blocks
   std::uint32_t used = 0;  // runs with an id of `used` or more were never live
   LazyArray<RunId> parent;
-  LazyArray<RunId> successor;            // the first child that was stored behind it
-  LazyArray<std::uint32_t> first_slot;   // where its keys and block ids lie
-  LazyArray<std::uint32_t> length;       // blocks
-  LazyArray<std::uint32_t> depth;        // blocks of its prefix before it
-  LazyArray<std::uint32_t> children;     // runs
-  LazyArray<std::uint32_t> references;   // requests and leases that hold it
-  LazyArray<std::uint32_t> leases;       // of these, leases
-  LazyArray<std::uint32_t> hits;         // requests that found it cached
-  LazyArray<std::uint32_t> generation;   // how often this id was given up
-  LazyArray<Time> last_use;              // when a request last let go of it
-  LazyArray<std::uint8_t> priority;      // retention priority
-  LazyArray<std::uint8_t> flags;         // run_flag
+  LazyArray<RunId> successor;           // the first child that was stored behind it
+  LazyArray<std::uint32_t> first_slot;  // where its keys and block ids lie
+  LazyArray<std::uint64_t> first_key;   // key of its first block
+  LazyArray<std::uint32_t> length;      // blocks
+  LazyArray<std::uint32_t> depth;       // blocks of its prefix before it
+  LazyArray<std::uint32_t> children;    // runs
+  LazyArray<std::uint32_t> references;  // requests and leases that hold it
+  LazyArray<std::uint32_t> leases;      // of these, leases
+  LazyArray<std::uint32_t> hits;        // requests that found it cached
+  LazyArray<std::uint32_t> generation;  // how often this id was given up
+  LazyArray<Time> last_use;             // when a request last let go of it
+  LazyArray<std::uint8_t> priority;     // retention priority
+  LazyArray<std::uint8_t> flags;        // run_flag
 };
 
 }  // namespace kvopt
