@@ -106,8 +106,11 @@ format: .venv-test/.ready  ## rewrite the sources in the project's format
 	$(TEST)/ruff format .
 	$(TEST)/clang-format -i $(FORMATTED)
 
-bench: .venv-bench/.installed  ## the benchmarks, beside their peers
-	.venv-bench/bin/python -m pytest bench -p no:cacheprovider $(PYTEST_ARGS)
+bench: .venv-bench/.installed  ## the benchmarks, beside their peers, and their figures as tables
+	mkdir -p build
+	.venv-bench/bin/python -m pytest bench -p no:cacheprovider --benchmark-quiet \
+	  --benchmark-json=build/bench.json $(PYTEST_ARGS)
+	.venv-bench/bin/python bench/report.py build/bench.json
 
 dev: pyproject.toml  ## an editable install with everything in .venv
 	$(check_python)

@@ -2,6 +2,7 @@
 #include "kvopt/block_pool.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -67,7 +68,7 @@ BlockPool::BlockPool(const PoolOptions& options, std::unique_ptr<Policy> policy)
 BlockPool::~BlockPool() = default;
 
 void BlockPool::check_time(Time now) const {
-  if (!(now >= now_) || now == kNever) {
+  if (!std::isfinite(now) || now < now_) {
     throw PoolError("time " + std::to_string(now) + " s: the clock must be finite and not go back (last " +
                     std::to_string(now_) + " s)");
   }
@@ -128,12 +129,12 @@ BlockPool::Path BlockPool::walk(const Keys& keys, std::size_t limit) const {
   const std::size_t n = std::min(limit, keys.count);
   Path path;
   while (path.hit < n) {
-    const RunId r = child_with_key(path.tail, keys, path.hit);
+    const bool inside = path.tail != kNoRun && path.in_tail < runs_.length[path.tail];
+    const RunId r = child_with_key(inside ? kNoRun : path.tail, keys, path.hit);
     if (r == kNoRun) break;
     path.tail = r;
     path.in_tail = common(r, keys, path.hit, n);
     path.hit += path.in_tail;
-    if (path.in_tail < runs_.length[r]) break;
   }
   return path;
 }

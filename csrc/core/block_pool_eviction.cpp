@@ -1,5 +1,6 @@
 // BlockPool: making room.
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "core/block_pool_storage.hpp"
@@ -40,14 +41,22 @@ void BlockPool::choose_victims(std::size_t n, Time now) {
       if (up != kNoRun && --runs_.children[up] == 0 && runs_.evictable(up)) policy_->on_uncovered(up);
     }
   } catch (...) {
-    changed_.clear();
-    for (auto victim = victims_.rbegin(); victim != victims_.rend(); ++victim) {
-      runs_.flags[victim->run] &= static_cast<std::uint8_t>(~run_flag::kChosen);
-      if (const RunId up = runs_.parent[victim->run]; up != kNoRun) ++runs_.children[up];
-      policy_->on_evictable({&victim->run, 1}, RequestInfo{.now = now});
-    }
+    for (auto victim = victims_.rbegin(); victim != victims_.rend(); ++victim) restore(victim->run, now);
     throw;
   }
+}
+
+// Gives the policy back a run that it chose. What is in front of the run enters the order anew, so that it stays behind it.
+void BlockPool::restore(RunId r, Time now) {
+  runs_.flags[r] &= static_cast<std::uint8_t>(~run_flag::kChosen);
+  changed_.assign(1, r);
+  const RunId up = runs_.parent[r];
+  for (RunId front = up; front != kNoRun && runs_.evictable(front); front = runs_.parent[front]) {
+    changed_.push_back(front);
+  }
+  if (changed_.size() > 1) policy_->on_referenced(std::span(changed_).subspan(1));
+  if (up != kNoRun) ++runs_.children[up];
+  policy_->on_evictable(changed_, RequestInfo{.now = now});
 }
 
 void BlockPool::refuse_victim(RunId r) const {
@@ -66,7 +75,7 @@ void BlockPool::refuse_victim(RunId r) const {
   throw PolicyError("the policy chose run " + std::to_string(r) + ", which " + what);
 }
 
-// Takes what choose_victims() found off the deep ends of its runs; the blocks go to `out`.
+// Takes what choose_victims() found off the deep ends of its runs; the blocks go to `out`, the deepest first.
 void BlockPool::remove_victims(std::vector<BlockId>& out, DropReason reason) {
   SlotArena& arena = storage_->arena;
   for (const auto& [r, blocks] : victims_) {
@@ -75,7 +84,7 @@ void BlockPool::remove_victims(std::vector<BlockId>& out, DropReason reason) {
     const std::uint32_t first = runs_.first_slot[r] + runs_.length[r] - blocks;
     const BlockId* ids = arena.blocks(first);
     policy_->on_evicted(r, *arena.keys(first), blocks);
-    out.insert(out.end(), ids, ids + blocks);
+    out.insert(out.end(), std::make_reverse_iterator(ids + blocks), std::make_reverse_iterator(ids));
     arena.release({first, blocks});
     evictable_ -= blocks;
     stats_.dropped[static_cast<std::size_t>(reason)] += blocks;

@@ -118,7 +118,9 @@ std::size_t BlockPool::hold_flat(Allocation& allocation, const Keys& keys, std::
     if (r == kNoRun) break;
     allocation.flat_.push_back(r);
     spoken_for += runs_.references[r] <= (reclaim_leases ? runs_.leases[r] : 0) ? 1 : 0;
+    ++runs_.references[r];  // a key that is named twice speaks for one block
   }
+  for (const RunId r : allocation.flat_) --runs_.references[r];
   check_room(total - allocation.flat_.size(), spoken_for, reclaim_leases);
   path_.assign(allocation.flat_.rbegin(), allocation.flat_.rend());
   reference(path_, true, info);
@@ -129,8 +131,8 @@ void BlockPool::extend(Allocation& allocation, std::size_t n, const RequestInfo&
   check_time(info.now);
   check_live(allocation);
   policy_->check();
-  check_room(n, 0, reclaim_leases);
   end_due(info.now);
+  check_room(n, 0, reclaim_leases);
   take_room(allocation.pending_, n, info.now, reclaim_leases);
   finish(info.now);
 }

@@ -43,7 +43,10 @@ void BlockPool::forget(std::span<const BlockId> blocks) {
   for (auto it = live.rbegin(); it != live.rend(); ++it) {
     const RunId r = *it;
     if (!gone[r]) continue;
-    if (cut[r] > 0) split(r, cut[r]);
+    if (cut[r] > 0) {
+      const RunId head = split(r, cut[r]);
+      if (head < gone.size()) gone[head] = false;  // the id of a run that was given up just now
+    }
     unlink(r);
     stats_.dropped[static_cast<std::size_t>(DropReason::kForgotten)] += runs_.length[r];
     if (runs_.references[r] > 0) {

@@ -1,4 +1,6 @@
 // BlockPool: leases and retention priorities, and their ends.
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "core/block_pool_storage.hpp"
@@ -17,6 +19,7 @@ LeaseId BlockPool::lease(const Allocation& allocation, std::size_t n, Time deadl
   if (!(deadline > now)) {
     throw LeaseError("a lease until " + std::to_string(deadline) + " s; it must end after now, " + std::to_string(now));
   }
+  end_due(now);
   const bool flat = options_.rule == Rule::kFlat;
   const auto blocks = static_cast<std::uint32_t>(n);
   std::size_t charge = 0;
@@ -33,7 +36,8 @@ LeaseId BlockPool::lease(const Allocation& allocation, std::size_t n, Time deadl
   }
   std::vector<RunId> holds;
   if (flat) {
-    holds.assign(allocation.flat_.begin(), allocation.flat_.begin() + blocks);
+    const auto end = allocation.flat_.begin() + blocks;
+    holds.assign(std::make_reverse_iterator(end), allocation.flat_.rend());
     path_ = holds;
   } else {
     holds.push_back(cut_at(allocation.tail_, blocks));

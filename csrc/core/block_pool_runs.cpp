@@ -111,7 +111,7 @@ RunId BlockPool::split(RunId r, std::uint32_t at) {
   runs_.first_slot[head] = runs_.first_slot[r];
   runs_.first_key[head] = runs_.first_key[r];
   runs_.length[head] = at;
-  runs_.successor[head] = r;
+  runs_.successor[head] = (runs_.flags[r] & run_flag::kForgotten) != 0 ? kNoRun : r;
   runs_.children[head] = 1;
   runs_.references[head] = runs_.references[r];
   runs_.leases[head] = runs_.leases[r];

@@ -21,12 +21,13 @@ class RetentionTable {
 
   // renewal: seconds that a hit adds from its own time; 0 for a fixed lifetime. A deadline of kNever lasts for good.
   void set(RunId r, Time deadline, Time renewal) {
+    drop(r);
     deadline_[r] = deadline;
     renewal_[r] = renewal;
-    if (deadline == kNever || deadline == 0) return;
+    if (!ends(r)) return;
     heap_.push({deadline, r, runs_.generation[r]});
-    ++live_;
-    if (heap_.size() > 2 * live_ + 1024) compact();
+    ++ending_;
+    if (heap_.size() > 2 * ending_ + 1024) compact();
   }
 
   void copy(RunId from, RunId to) { set(to, deadline_[from], renewal_[from]); }
@@ -35,7 +36,10 @@ class RetentionTable {
     if (renewal_[r] > 0 && deadline_[r] > now) deadline_[r] = now + renewal_[r];
   }
 
-  void drop(RunId r) { deadline_[r] = renewal_[r] = 0; }
+  void drop(RunId r) {
+    if (ends(r)) --ending_;
+    deadline_[r] = renewal_[r] = 0;
+  }
 
   // Calls due(run) for each retention that is over.
   template <class Due>
@@ -60,22 +64,23 @@ class RetentionTable {
     return runs_.generation[e.item] == e.stamp && deadline_[e.item] != 0;
   }
 
+  bool ends(RunId r) const { return deadline_[r] != 0 && deadline_[r] != kNever; }
+
   // Keeps one entry a retained run.
   void compact() {
     std::vector<bool> seen(runs_.used);
     heap_.compact([&](const DeadlineHeap::Entry& e) {
-      if (!current(e) || e.deadline > deadline_[e.item] || seen[e.item]) return false;
+      if (!current(e) || !ends(e.item) || e.deadline > deadline_[e.item] || seen[e.item]) return false;
       seen[e.item] = true;
       return true;
     });
-    live_ = heap_.size();
   }
 
   const RunTable& runs_;
   LazyArray<Time> deadline_;
   LazyArray<Time> renewal_;
   DeadlineHeap heap_;
-  std::size_t live_ = 0;
+  std::size_t ending_ = 0;  // runs whose retention has an end
 };
 
 }  // namespace kvopt

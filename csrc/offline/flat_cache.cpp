@@ -5,6 +5,7 @@
 #include "offline/flat_cache.hpp"
 
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <queue>
 #include <string>
@@ -104,11 +105,16 @@ ReplayCounts replay_flat(const PrefixTrace& trace, const RequestColumns& columns
   const auto start = std::chrono::steady_clock::now();
   std::size_t current = trace.requests();
   std::int64_t reference = 0;
-  RequestInfo info;
+  RequestInfo info{.now = -kNever};
   for_each_reference(trace, [&](std::size_t r, std::uint32_t place, std::uint32_t block) {
     if (r != current) {
+      const Time last = info.now;
       current = r;
       info = info_of(columns, r);
+      if (!std::isfinite(info.now) || info.now < last) {
+        throw PoolError("time " + std::to_string(info.now) + " s of request " + std::to_string(r) +
+                        ": the clock must be finite and not go back (last " + std::to_string(last) + " s)");
+      }
       cache.policy().check();
     }
     info.request = reference++;

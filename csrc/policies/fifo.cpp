@@ -25,7 +25,7 @@ struct StoredBefore {
 
   bool operator()(RunId a, RunId b) const {
     if ((*stored)[a] != (*stored)[b]) return (*stored)[a] < (*stored)[b];
-    if (runs->depth[a] != runs->depth[b]) return runs->depth[a] > runs->depth[b];
+    if (runs->end(a) != runs->end(b)) return runs->end(a) > runs->end(b);
     return a < b;
   }
 };

@@ -17,7 +17,7 @@ struct FewerHits {
   bool operator()(RunId a, RunId b) const {
     if (runs->hits[a] != runs->hits[b]) return runs->hits[a] < runs->hits[b];
     if (runs->last_use[a] != runs->last_use[b]) return runs->last_use[a] < runs->last_use[b];
-    if (runs->depth[a] != runs->depth[b]) return runs->depth[a] > runs->depth[b];
+    if (runs->end(a) != runs->end(b)) return runs->end(a) > runs->end(b);
     return a < b;
   }
 };

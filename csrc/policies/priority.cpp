@@ -18,7 +18,7 @@ struct LowerPriority {
   bool operator()(RunId a, RunId b) const {
     if (runs->priority[a] != runs->priority[b]) return runs->priority[a] < runs->priority[b];
     if (runs->last_use[a] != runs->last_use[b]) return runs->last_use[a] < runs->last_use[b];
-    if (runs->depth[a] != runs->depth[b]) return runs->depth[a] > runs->depth[b];
+    if (runs->end(a) != runs->end(b)) return runs->end(a) > runs->end(b);
     return a < b;
   }
 };

@@ -44,5 +44,9 @@ class LeaseError(PoolError, ValueError):
     """A lease is unknown, already over, or would exceed the lease budget."""
 
 
+class RequestIdError(PoolError, ValueError):
+    """A request id is unknown, or already in use."""
+
+
 class PolicyError(KvoptError):
     """A policy broke its side of the contract (raised, or chose a block that it must not choose)."""

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from made_traces import SMALL_TRACE
+from made_traces import SMALL_TRACE, write_mooncake
 
 
 @pytest.fixture(scope="session")
@@ -20,10 +19,4 @@ def shared_dir() -> Path:
 @pytest.fixture
 def small_trace_file(tmp_path: Path) -> Path:
     """SMALL_TRACE as a Mooncake file."""
-    lines = [
-        json.dumps({"timestamp": time, "input_length": tokens, "output_length": 10, "hash_ids": ids})
-        for time, tokens, ids in SMALL_TRACE
-    ]
-    path = tmp_path / "small.jsonl"
-    path.write_text("\n".join(lines) + "\n")
-    return path
+    return write_mooncake(tmp_path / "small.jsonl", SMALL_TRACE)

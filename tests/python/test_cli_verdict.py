@@ -46,6 +46,7 @@ def test_the_sentence(levels: list[Standing], sentence: str) -> None:
 def test_a_difference_that_does_not_show_is_none() -> None:
     assert level(9, {"lru": 0.30, "fifo": 0.3004, "min": 0.4}).best.policy == "lru"
     assert level(9, {"lru": 0.30, "fifo": 0.3006, "min": 0.4}).best.policy == "fifo"
+    assert level(9, {"lru": 0.30, "fifo": 0.3006, "min": 0.9}).best.policy == "lru"
 
 
 def test_an_offline_policy_is_never_the_best_online_one() -> None:

@@ -27,7 +27,7 @@ FLOORS = [
     {"simulator"},
     {"cli"},
 ]
-GROUND = {"", "_core", "errors"}
+GROUND = {"", "_core", "errors", "output_file"}
 MAY_IMPORT = {
     package: set().union(GROUND, {package}, *FLOORS[:floor])
     for floor, packages in enumerate(FLOORS)
@@ -36,6 +36,7 @@ MAY_IMPORT = {
 MAY_IMPORT["vllm"] = GROUND | {"vllm", "cache", "cost", "continuum", "metrics"}
 MAY_IMPORT["__main__"] = GROUND | {"cli"}
 MAY_IMPORT["errors"] = set()
+MAY_IMPORT["output_file"] = {"errors"}
 
 HEAVY = {"click", "matplotlib", "msgspec", "pyarrow", "rich", "torch", "vllm"}
 SOURCES = {".cmake", ".cpp", ".cu", ".cuh", ".hpp", ".py", ".pyi", ".toml", ".txt", ".md"}

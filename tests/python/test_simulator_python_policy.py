@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from kvopt.errors import ConfigError, PolicyError
-from kvopt.policies import DummyPolicy, Policy, RequestInfo
+from kvopt.policies import DummyPolicy, Policy, RankingPolicy, RequestInfo
 from kvopt.simulator import replay
 from kvopt.workload.base import StopReason, Trace
-from made_traces import SMALL_TRACE, make_trace
+from made_traces import SMALL_TRACE, SPACED_TRACE, make_trace
 
 
 class Recorder(DummyPolicy):
@@ -20,13 +20,18 @@ class Recorder(DummyPolicy):
         super().__init__()
         self.seen: list[RequestInfo] = []
 
-    def on_evictable(self, blocks: np.ndarray[Any, np.dtype[np.uint32]], info: RequestInfo) -> None:
-        super().on_evictable(blocks, info)
+    def on_evictable(self, runs: np.ndarray[Any, np.dtype[np.uint32]], info: RequestInfo) -> None:
+        super().on_evictable(runs, info)
         self.seen.append(info)
 
 
+class LruInPython(RankingPolicy):
+    def rank(self, run: int, now: float) -> float:
+        return float(self.runs.last_use[run])
+
+
 class Broken(DummyPolicy):
-    def choose(self, n: int, now: float) -> list[int]:
+    def choose(self, wanted: int, now: float) -> int:
         raise RuntimeError("no idea")
 
 
@@ -35,10 +40,10 @@ class Unfinished(Policy):
 
 
 def test_a_class_serves_every_capacity_with_an_object_of_its_own() -> None:
-    result = replay(make_trace(SMALL_TRACE), ["lru", DummyPolicy, "min"], [4, 9, 100])
-    assert result.policies == ("lru", "DummyPolicy", "min")
+    result = replay(make_trace(SPACED_TRACE), ["lru", LruInPython, "min"], [4, 9, 100])
+    assert result.policies == ("lru", "LruInPython", "min")
     for capacity in (4, 9, 100):
-        lru, mine = (asdict(result.row(name, capacity)) for name in ("lru", "DummyPolicy"))
+        lru, mine = (asdict(result.row(name, capacity)) for name in ("lru", "LruInPython"))
         assert mine | {"policy": "lru", "seconds": 0} == lru | {"seconds": 0}
 
 

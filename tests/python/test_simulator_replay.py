@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvopt.errors import ConfigError, UnknownPolicyError
+from kvopt.policies import DummyPolicy
 from kvopt.simulator import ReplayResult, ReplayRow, replay
 from kvopt.simulator.measure import RequestWeights
 from kvopt.workload.base import Trace
@@ -73,6 +74,14 @@ def test_rows_keep_the_order_asked_for_whatever_the_threads(small: Trace) -> Non
 def test_repeats_are_replayed_once(small: Trace) -> None:
     result = replay(small, ["lru", "lru"], [4, 9, 4])
     assert [(row.policy, row.capacity) for row in result.rows] == [("lru", 4), ("lru", 9)]
+
+
+def test_a_capacity_that_no_trace_fills_takes_no_more_memory_than_the_trace(small: Trace) -> None:
+    policy = DummyPolicy()
+    (row,) = replay(small, policy, 2**32 - 2).rows
+    assert policy.runs.capacity == small.unique_blocks + 1
+    enough = replay(small, DummyPolicy, 100).rows[0]
+    assert asdict(row) | {"seconds": 0, "capacity": 100} == asdict(enough) | {"seconds": 0}
 
 
 def test_a_row_is_found_by_policy_and_capacity(small: Trace) -> None:

@@ -155,9 +155,18 @@ def test_scans_reuse_nothing() -> None:
     assert len(np.unique(trace.time)) == 10
 
 
+@pytest.mark.parametrize("workload", [*SMALL[:2], CodingAgents(sessions=100)], ids=lambda w: f"{w.name}{w.sessions}")
+def test_progress_reaches_the_end(workload: Any) -> None:
+    reports: list[tuple[int, int | None]] = []
+    workload.load(lambda done, total, what: reports.append((done, total)))
+    assert reports[0] == (0, workload.sessions)
+    assert reports[-1] == (workload.sessions, workload.sessions)
+    assert reports == sorted(reports)
+
+
 def test_default_workload() -> None:
     trace = default_workload().load()
-    assert 5e6 < trace.block_references < 8e6
+    assert 12e6 < trace.block_references < 18e6
     assert trace.block_tokens == 64
     assert trace.has_stop_reasons
     assert trace.subagent.any()

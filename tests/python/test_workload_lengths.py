@@ -65,7 +65,7 @@ HEADER = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n
         (HEADER + "5,m,1,1\n", "line 2: 4 fields, but 6 in the header"),
         (HEADER + '5,"m,1,1,2,l\n', "line 2: not valid CSV"),
         (HEADER, "no request in the file"),
-        ("", "line 1: columns .none. are of no known format"),
+        ("", "an empty file"),
         ("a,b,c\n1,2,3\n", "line 1: columns a, b, c are of no known format"),
         ("TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,1,1\n", "line 2: TIMESTAMP: 'yesterday'"),
     ],

@@ -208,7 +208,7 @@ def test_nothing_is_left_when_writing_fails(chat: Trace, tmp_path: Path, monkeyp
 
 
 def test_where_no_file_can_be(chat: Trace, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is not a regular file"):
+    with pytest.raises(ConfigError, match="is a folder"):
         write_parquet(chat, tmp_path)
     with pytest.raises(ConfigError, match="there is no folder"):
         write_parquet(chat, tmp_path / "none" / "chat.parquet")

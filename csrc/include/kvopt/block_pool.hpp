@@ -186,6 +186,7 @@ class BlockPool {
   void dereference(std::span<const RunId> runs, const RequestInfo& info);
   void take_room(std::vector<BlockId>& out, std::size_t n, Time now, bool reclaim_leases);
   void choose_victims(std::size_t n, Time now);
+  void restore(RunId r, Time now);
   [[noreturn]] void refuse_victim(RunId r) const;
   void remove_victims(std::vector<BlockId>& out, DropReason reason);
 

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kvopt.cli.replay_options import capacity_option, cost_and_threads, result_files
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
-from kvopt.cli.values import capacities_callback, check_outputs, memory_callback, p_star_option, policies_callback
+from kvopt.cli.values import check_outputs, memory_callback, policies_callback
 
 if TYPE_CHECKING:
     from kvopt.cost import ModelGeometry
     from kvopt.simulator.policy_source import PolicyLike
     from kvopt.workload.base import Trace
 
-DEFAULT_POLICIES = ("lru", "fifo", "lfu", "min")
-DEFAULT_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)
+DEFAULT_POLICIES = ("lru", "lfu", "min")
+DEFAULT_SHARES = (0.01, 0.02, 0.04, 0.08, 0.16)
 """Default capacities, as shares of the trace's unique blocks."""
-
-_OUTPUT = click.Path(path_type=Path)
 
 
 @click.command(short_help="Compare eviction policies on a trace.")
@@ -33,14 +32,7 @@ _OUTPUT = click.Path(path_type=Path)
     callback=policies_callback,
     help="Policy, or comma list of them; path/to/file.py:ClassName for one in Python. Repeatable.",
 )
-@click.option(
-    "--capacity",
-    "capacities",
-    multiple=True,
-    callback=capacities_callback,
-    metavar="BLOCKS",
-    help="Cache size in blocks, or comma list: 30000, 30k, 1.5m. Repeatable.  [default: 1 to 20% of all blocks]",
-)
+@capacity_option("1 to 16% of all blocks")
 @click.option(
     "--memory",
     multiple=True,
@@ -49,10 +41,8 @@ _OUTPUT = click.Path(path_type=Path)
     help="Cache size as KV memory of --model: 40GiB, 24GB. Repeatable.",
 )
 @click.option("--model", metavar="NAME", help="Model whose KV cache --memory is, such as llama-3.1-8b.")
-@p_star_option
-@click.option("--threads", type=click.IntRange(min=1), help="Replays at once.  [default: all cores]")
-@click.option("--json", "json_file", type=_OUTPUT, metavar="FILE", help="Also write trace and rows as JSON.")
-@click.option("--csv", "csv_file", type=_OUTPUT, metavar="FILE", help="Also write the rows as CSV.")
+@cost_and_threads
+@result_files("rows")
 @click.pass_context
 def compare(
     ctx: click.Context,

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 LEAST_GAP = 0.0005
 """A difference below this share of the prefill cost is called none: it would show as 0.0 points."""
 
-_COLUMNS = ("block hit", "token hit", "cost saved", "vs lru", "of optimum", "evictions")
+LEAST_SHARE = 0.005
+"""Nor does a smaller share of the gap to the optimum count: it would show as 0%."""
+
+_COLUMNS = ("block hit", "token hit", "cost saved", "vs lru", "gap closed", "evictions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,10 @@ class Standing:
     @property
     def best(self) -> ReplayRow:
         """The online row that saves the most prefill cost; lru where none is visibly better."""
-        best, lru = max(self.online, key=lambda row: row.cost_saved), self._of("lru")
-        return best if best.cost_saved - lru.cost_saved >= LEAST_GAP else lru
+        best = max(self.online, key=lambda row: row.cost_saved)
+        closed = self.gap_closed(best)
+        visible = self.over_lru(best) >= LEAST_GAP and (closed is None or closed >= LEAST_SHARE)
+        return best if visible else self._of("lru")
 
     @property
     def fits_nothing(self) -> bool:
@@ -101,7 +106,7 @@ def print_comparison(console: Console, trace: Trace, result: ReplayResult, model
             table.add_row(f"{row.capacity:,}", *memory, *map(Text, figures), style=style)
         table.add_section()
     console.print()
-    print_table(console, table)
+    print_table(console, table, spare=("time s", "evictions", "token hit", "gap closed", "vs lru"))
     console.print()
     console.print(Text(verdict(levels)))
 

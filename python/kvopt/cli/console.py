@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[int, "int | None", str], None]
 
 _WIDE = 100_000
+_GAP = 2  # between the columns of a table
 
 
 def output_console() -> Console:
@@ -41,19 +42,35 @@ def new_table(console: Console) -> Table:
     return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
 
 
-def print_table(console: Console, table: Table) -> None:
-    """Print a table; away from a terminal without the spaces that pad its last column."""
+def print_table(console: Console, table: Table, spare: Sequence[str] = ()) -> None:
+    """Print a table; away from a terminal without the spaces that pad its last column.
+
+    `spare` are headers of columns that a terminal too narrow for all may leave out, the first of them first.
+    """
     if console.is_terminal:
         for column in table.columns:  # a narrow terminal may fold cells between words, but must not cut figures
             texts = [str(cell) for cell in (column.header, *column.cells)]
             column.min_width = max(cell_len(word) for text in texts for word in (text or "-").split(" "))
             column.no_wrap = column.min_width == max(map(cell_len, texts))
+        left_out = _leave_out(table, spare, console.width)
         console.print(table)
+        if left_out:
+            console.print(f"\nA wider terminal also shows: {', '.join(left_out)}.", style="dim")
         return
     with console.capture() as capture:
         console.print(table)
     for line in capture.get().splitlines():
         sys.stdout.write(f"{line.rstrip()}\n")
+
+
+def _leave_out(table: Table, spare: Sequence[str], width: int) -> list[str]:
+    left_out = []
+    for header in spare:
+        if sum((column.min_width or 0) + _GAP for column in table.columns) - _GAP <= width:
+            break
+        table.columns = [column for column in table.columns if column.header != header]
+        left_out.append(header)
+    return left_out
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvopt.errors import ConfigError
-from kvopt.simulator.output_file import write_output
+from kvopt.output_file import write_output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

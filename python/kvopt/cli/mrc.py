@@ -7,32 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kvopt.cli.replay_options import OUTPUT, capacity_option, cost_and_threads, result_files
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
-from kvopt.cli.values import capacities_callback, check_outputs, p_star_option
+from kvopt.cli.values import check_outputs
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from kvopt.simulator import MissRatioCurve
 
-_OUTPUT = click.Path(path_type=Path)
-
 
 @click.command(short_help="LRU's miss ratio at every capacity.")
 @trace_source
-@click.option(
-    "--capacity",
-    "capacities",
-    multiple=True,
-    callback=capacities_callback,
-    metavar="BLOCKS",
-    help="Capacity, or comma list: 30000, 30k, 1.5m. Repeatable.  [default: 40 from 1 to the unique blocks]",
-)
-@p_star_option
-@click.option("--threads", type=click.IntRange(min=1), help="Replays at once.  [default: all cores]")
-@click.option("--json", "json_file", type=_OUTPUT, metavar="FILE", help="Also write trace and points as JSON.")
-@click.option("--csv", "csv_file", type=_OUTPUT, metavar="FILE", help="Also write the points as CSV.")
-@click.option("-o", "--plot", "plot_file", type=_OUTPUT, metavar="FILE", help="Also draw the curve, as .svg or .png.")
+@capacity_option("40 from 1 to the unique blocks")
+@cost_and_threads
+@result_files("points")
+@click.option("-o", "--plot", "plot_file", type=OUTPUT, metavar="FILE", help="Also draw the curve, as .svg or .png.")
 @click.pass_context
 def mrc(
     ctx: click.Context,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def policies(name: str | None) -> None:
     """List the policies, or describe the policy NAME and its parameters.
 
-    A parameter is set after the name: lfu:aging=2.
+    A parameter is set after the name, as in NAME:PARAMETER=VALUE.
     """
     from kvopt import _core
     from kvopt.cli.console import output_console
@@ -37,11 +37,13 @@ def _print_all(console: Console, known: list[PolicyInfo]) -> None:
     from kvopt.cli.console import new_table, print_table
 
     table = new_table(console)
-    for column in ("name", "kind", "parameters", "summary", "reference"):
+    adjustable = any(policy.parameters for policy in known)
+    for column in ("name", "kind", *(("parameters",) if adjustable else ()), "summary", "reference"):
         table.add_column(column)
     for policy in known:
         parameters = ", ".join(f"{parameter.name}={parameter.default:g}" for parameter in policy.parameters)
-        table.add_row(*map(Text, (policy.name, _kind(policy), parameters or "-", policy.summary, policy.reference)))
+        adjust = (parameters or "-",) if adjustable else ()
+        table.add_row(*map(Text, (policy.name, _kind(policy), *adjust, policy.summary, policy.reference)))
     print_table(console, table)
 
 

@@ -51,17 +51,17 @@ def _run_file(path: Path) -> object:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise PolicyError(f"{path}: {_where(error, path)}{type(error).__name__}: {error}") from error
     return module
 
 
-def _where(error: Exception, path: Path) -> str:
+def _where(error: BaseException, path: Path) -> str:
     line = error.lineno if isinstance(error, SyntaxError) else None
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
+        if Path(trace.tb_frame.f_code.co_filename).resolve() == path.resolve():
             line = trace.tb_lineno
         trace = trace.tb_next
     return "" if line is None else f"line {line}: "

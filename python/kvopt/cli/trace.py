@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from kvopt.cli.console import new_table, output_console, print_table, progress_bar
-from kvopt.cli.trace_source import check_trace, load_trace, trace_source
-from kvopt.simulator.output_file import check_output, write_output
+from kvopt.cli.trace_source import check_trace, load_trace, reader_options, trace_source
+from kvopt.output_file import check_output, write_output
 from kvopt.simulator.result import json_bytes
 from kvopt.workload import (
     CodingAgents,
@@ -26,33 +25,7 @@ from kvopt.workload import (
     read_trace,
     write_parquet,
 )
-from kvopt.workload.open_trace import DEFAULTS, FORMATS
 from kvopt.workload.parameters import limits_of
-
-AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
-
-_READER_OPTIONS = (
-    click.option("--format", "trace_format", type=click.Choice(("auto", *FORMATS)), default="auto", show_default=True),
-    click.option("--drop-partial", is_flag=True, help="Leave out the partial last block (mooncake, qwen-bailian)."),
-    click.option(
-        "--arrival-gap",
-        type=float,
-        default=DEFAULTS["arrival_gap"],
-        show_default=True,
-        help="Mean seconds between session starts (kv-cache-tester).",
-    ),
-    click.option(
-        "--seed", type=int, default=DEFAULTS["seed"], show_default=True, help="Of those starts (kv-cache-tester)."
-    ),
-    click.option("--share-prefix", is_flag=True, help="Sessions of one model share their prompt (kv-cache-tester)."),
-)
-
-
-def reader_options(command: AnyCommand) -> AnyCommand:
-    """Add the options of :func:`kvopt.workload.read_trace`."""
-    for decorate in reversed(_READER_OPTIONS):
-        command = decorate(command)
-    return command
 
 
 def check_target(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
@@ -102,10 +75,10 @@ def convert(source: Path, target: Path, **reader: Any) -> None:
 @click.argument("sources", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @_output_option
 @reader_options
-def merge(sources: tuple[Path, ...], output: Path, trace_format: str, **reader: Any) -> None:
+def merge(sources: tuple[Path, ...], output: Path, **reader: Any) -> None:
     """Merge traces by time, keeping their sessions and blocks apart. Reader options hold for every TRACE."""
     with progress_bar() as progress:
-        loaded = [read_trace(source, format=trace_format, **reader, progress=progress) for source in sources]
+        loaded = [read_trace(source, progress=progress, **reader) for source in sources]
     _write(merge_traces(loaded), output)
 
 

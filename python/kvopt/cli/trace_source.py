@@ -8,68 +8,59 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kvopt.workload.open_trace import DEFAULTS, FORMATS, read_trace
+
 if TYPE_CHECKING:
     from kvopt.cli.console import Progress
     from kvopt.workload.base import Trace
 
 AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
 
-_DECORATORS = (
-    click.argument("trace", required=False, type=click.Path(path_type=Path)),
-    click.option("--format", "trace_format", default="auto", help="Format of TRACE; told from the file if not given."),
-    click.option("--drop-partial", is_flag=True, help="Leave out the last, partial block of each request (Mooncake)."),
+_READER_OPTIONS = (
     click.option(
-        "--arrival-gap", type=float, default=30.0, show_default=True, help="Mean seconds between session starts."
+        "--format",
+        type=click.Choice(("auto", *FORMATS)),
+        default="auto",
+        show_default=True,
+        help="Format of TRACE; auto tells it from the file.",
     ),
-    click.option("--seed", type=int, default=1, show_default=True, help="Seed of the session starts."),
-    click.option("--share-prefix", is_flag=True, help="Sessions of one model share their tool and system prompt."),
+    click.option("--drop-partial", is_flag=True, help="Leave out the partial last block (mooncake, qwen-bailian)."),
+    click.option(
+        "--arrival-gap",
+        type=float,
+        default=DEFAULTS["arrival_gap"],
+        show_default=True,
+        help="Mean seconds between session starts (kv-cache-tester).",
+    ),
+    click.option(
+        "--seed", type=int, default=DEFAULTS["seed"], show_default=True, help="Of those starts (kv-cache-tester)."
+    ),
+    click.option("--share-prefix", is_flag=True, help="Sessions of one model share their prompt (kv-cache-tester)."),
 )
 
-_READER_OPTIONS = {
-    "trace_format": "--format",
-    "drop_partial": "--drop-partial",
-    "arrival_gap": "--arrival-gap",
-    "seed": "--seed",
-    "share_prefix": "--share-prefix",
-}
 
-
-def trace_source(command: AnyCommand) -> AnyCommand:
-    """Add TRACE and the reader options; the command takes them as the keywords of `load_trace`."""
-    for decorate in reversed(_DECORATORS):
+def reader_options(command: AnyCommand) -> AnyCommand:
+    """Add the options of :func:`kvopt.workload.read_trace`; the command takes them as its keywords."""
+    for decorate in reversed(_READER_OPTIONS):
         command = decorate(command)
     return command
 
 
-def load_trace(
-    trace: Path | None,
-    *,
-    trace_format: str,
-    drop_partial: bool,
-    arrival_gap: float,
-    seed: int,
-    share_prefix: bool,
-    progress: Progress | None = None,
-) -> Trace:
+def trace_source(command: AnyCommand) -> AnyCommand:
+    """Add TRACE, which may be left out, and the reader options; the command takes them as `load_trace` does."""
+    return click.argument("trace", required=False, type=click.Path(path_type=Path))(reader_options(command))
+
+
+def load_trace(trace: Path | None, *, progress: Progress | None = None, **reader: Any) -> Trace:
     """Read TRACE, or make the built-in agent workload when there is none.
 
     Raises TraceError, ConfigError or OSError as `read_trace` does.
     """
     if trace is None:
-        from kvopt.workload import default_workload
+        from kvopt.workload.builtin import default_workload
 
         return default_workload().load(progress)
-    from kvopt.workload.open_trace import read_trace
-
-    return read_trace(
-        trace,
-        format=trace_format,
-        drop_partial=drop_partial,
-        arrival_gap=arrival_gap,
-        seed=seed,
-        share_prefix=share_prefix,
-        progress=progress,
-    )
+    return read_trace(trace, progress=progress, **reader)
 
 
 def check_trace(ctx: click.Context, trace: Path | None) -> None:
@@ -78,6 +69,7 @@ def check_trace(ctx: click.Context, trace: Path | None) -> None:
         if not trace.exists():
             raise click.UsageError(f"{trace}: no such file or folder", ctx)
         return
-    for name, option in _READER_OPTIONS.items():
+    for name in ("format", *DEFAULTS):
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            option = f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{option} says how to read a TRACE, but no TRACE is given", ctx)

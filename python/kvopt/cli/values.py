@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -90,7 +90,7 @@ def check_outputs(ctx: click.Context, source: Path | None, outputs: dict[str, Pa
 
     `outputs` maps option names to paths. Raises ConfigError or UsageError.
     """
-    from kvopt.simulator.output_file import check_output
+    from kvopt.output_file import check_output
 
     taken: dict[Path, str] = {} if source is None else {source.resolve(): "the input"}
     for option, path in outputs.items():
@@ -102,16 +102,3 @@ def check_outputs(ctx: click.Context, source: Path | None, outputs: dict[str, Pa
         other = taken.setdefault(path.resolve(), option)
         if other != option:
             raise click.UsageError(f"{option} {path} would overwrite {other}", ctx)
-
-
-def p_star_option(command: Any) -> Any:
-    """Add --p-star."""
-    return click.option(
-        "--p-star",
-        type=float,
-        default=28_600.0,
-        show_default=True,
-        callback=p_star_callback,
-        metavar="TOKENS",
-        help="Prompt position where attention doubles a token's prefill cost.",
-    )(command)

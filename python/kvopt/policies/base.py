@@ -82,4 +82,4 @@ class Policy(ABC):
 
     @abstractmethod
     def choose(self, wanted: int, now: float) -> int | Sequence[int] | RunIds:
-        """Return the next victim, or several in order. ``wanted`` blocks (> 0) are still needed; as many can be evicted."""
+        """Return the next victim, or several in order; ``wanted`` blocks (> 0) are still needed, and can be had."""

@@ -17,8 +17,8 @@ import numpy as np
 from kvopt import _core
 from kvopt.cost import DEFAULT_P_STAR, check_p_star
 from kvopt.errors import ConfigError
+from kvopt.output_file import write_output
 from kvopt.simulator.measure import HitFigures, RequestWeights
-from kvopt.simulator.output_file import write_output
 from kvopt.simulator.replay import Progress, check_capacity, replay
 from kvopt.simulator.result import csv_bytes, json_bytes
 

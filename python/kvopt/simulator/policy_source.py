@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+import re
+from pathlib import Path
 from typing import TypeAlias
 
 from kvopt import _core
@@ -10,7 +13,11 @@ from kvopt.errors import ConfigError, PolicyError
 from kvopt.policies import Policy
 
 PolicyLike: TypeAlias = "str | type[Policy] | Policy"
-"""A spec such as "lru" or "lfu:aging=2", a Policy subclass that is made without arguments, or a new Policy object."""
+"""A spec such as "lru", a Policy subclass that is made without arguments, or a new Policy object."""
+
+_CALLS = "\n\nAt:\n"  # what the native core puts between an error of Python code and the calls that led to it
+_CALL = re.compile(r"^ *(?P<file>.+)\((?P<line>\d+)\): ", re.MULTILINE)
+_PACKAGE = Path(__file__).parents[1]
 
 
 def policy_name(policy: PolicyLike) -> str:
@@ -51,3 +58,12 @@ def new_policy(policy: PolicyLike) -> str | Policy:
         return policy()
     except Exception as error:
         raise PolicyError(f"{policy_name(policy)}() raised {type(error).__name__}: {error}") from error
+
+
+def breach(error: PolicyError, policy: PolicyLike, capacity: int) -> PolicyError:
+    """The same error in one line: of which policy, at which capacity, and where in its own code."""
+    said, _, calls = str(error).partition(_CALLS)
+    places = ((Path(call["file"]), call["line"]) for call in _CALL.finditer(calls))
+    inner = itertools.takewhile(lambda place: Path(__file__).parent not in place[0].parents, places)
+    own = next((f"{file}: line {line}: " for file, line in inner if _PACKAGE not in file.parents), "")
+    return PolicyError(f"{own}policy {policy_name(policy)} at {capacity} blocks: {' '.join(said.split())}")

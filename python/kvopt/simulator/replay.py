@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from kvopt import _core
 from kvopt.cost import DEFAULT_P_STAR, check_p_star
-from kvopt.errors import ConfigError
+from kvopt.errors import ConfigError, PolicyError
 from kvopt.policies import Policy
 from kvopt.simulator.measure import RequestWeights
-from kvopt.simulator.policy_source import PolicyLike, check_policy, new_policy
+from kvopt.simulator.policy_source import PolicyLike, breach, check_policy, new_policy
 from kvopt.simulator.result import ReplayResult, ReplayRow
 
 if TYPE_CHECKING:
@@ -70,6 +70,10 @@ class _Replay:
 
     def __init__(self, trace: Trace, p_star: float) -> None:
         self._prefix = trace.prefix
+        # More blocks than this change nothing but the memory that the pool takes.
+        self._enough = max(trace.unique_blocks, trace.prefix.longest_request) + 1
+        self._block_tokens = trace.block_tokens
+        self._p_star = p_star
         self._time = trace.time
         self._context = _context(trace)
         self._weights = RequestWeights(trace, p_star)
@@ -101,7 +105,18 @@ class _Replay:
         return [rows[index] for index in range(len(cells))]
 
     def _row(self, cell: _Cell) -> ReplayRow:
-        counts = _core.replay(self._prefix, self._time, cell.policy, cell.capacity, context=self._context)
+        try:
+            counts = _core.replay(
+                self._prefix,
+                self._time,
+                cell.policy,
+                min(cell.capacity, self._enough),
+                block_tokens=self._block_tokens,
+                p_star=self._p_star,
+                context=self._context,
+            )
+        except PolicyError as error:
+            raise breach(error, cell.policy, cell.capacity) from None
         figures = self._weights.figures(counts.hit_blocks, counts.skipped)
         return ReplayRow(
             policy=cell.name,

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from kvopt.errors import ConfigError
-from kvopt.simulator.output_file import write_output
+from kvopt.output_file import write_output
 
 
 @dataclass(frozen=True, slots=True)

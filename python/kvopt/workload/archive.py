@@ -11,6 +11,7 @@ from typing import IO, Self, cast
 from kvopt.errors import TraceError
 from kvopt.workload.compression import CODECS, InputFile
 
+_CHUNK = 2**20
 _ARCHIVES = frozenset({".tgz", ".txz", ".tzst"})
 JSON_SUFFIXES = (".json", *(f".json{codec}" for codec in CODECS if codec not in _ARCHIVES))
 
@@ -36,6 +37,8 @@ def member_names(path: str | os.PathLike[str]) -> list[str]:
             _refuse_unsafe(file.path, member)
             if _is_session(member):
                 names.append(member.name)
+        while file.read(_CHUNK):  # what follows the archive holds the checksum of its compression
+            pass
     return names
 
 

@@ -9,11 +9,11 @@ from kvopt.workload.merge import Mixture
 
 
 def default_workload(seed: int = 1) -> Workload:
-    """Coding agents beside one-off chats: some 6 million block references of 64 tokens.
+    """Coding agents beside one-off chats: some 15 million block references of 64 tokens.
 
     The agents' sessions return to long prompts after seconds (tools) or minutes (people), while short chats that never
     return pass through; so a policy shows what it makes of both. Generating it takes well under a second.
     """
-    agents = CodingAgents(sessions=48, arrival_gap=20.0, seed=seed)
-    chats = OneOffRequests(requests=4000, request_gap=2.0, input_tokens=3000, seed=seed)
+    agents = CodingAgents(sessions=100, arrival_gap=10.0, seed=seed)
+    chats = OneOffRequests(requests=8000, request_gap=1.0, input_tokens=3000, seed=seed)
     return Mixture((agents, chats), title="builtin-agents")

@@ -130,7 +130,7 @@ class _Generation:
         popularity = 1 / np.arange(1, p.agents + 1)
         agents = self.random.choice(p.agents, p.sessions, p=popularity / popularity.sum())
         for session in range(p.sessions):
-            if progress is not None and session % 64 == 0:
+            if progress is not None and session % 16 == 0:
                 progress(session, p.sessions, "generating sessions")
             agent = int(agents[session])
             wanted = self.random.lognormal(np.log(p.requests_median), _REQUESTS_SPREAD)
@@ -142,6 +142,8 @@ class _Generation:
                 chain, caller = helper
                 _times(chain, float(at[caller] + main.api_time[caller]))
                 chains.add_chain(chain.columns(session, subagent=True), chain.shared_tokens, prompt=p.agents)
+        if progress is not None:
+            progress(p.sessions, p.sessions, "generating sessions")
         return chains.trace(self.parameters.name, {"format": "generated", "kind": "agents", **asdict(p)}, TOOLS)
 
     def _chain(self, requests: int, prompt_tokens: int, *, subagent: bool = False) -> _Chain:

@@ -74,4 +74,6 @@ class MultiTurnChat(Workload):
                 np.concatenate(([head], inputs[:-1])),
                 prompt=int(prompt[session]),
             )
+        if progress is not None:
+            progress(self.sessions, self.sessions, "generating chats")
         return chains.trace(self.name, {"format": "generated", "kind": "chat", **asdict(self)})

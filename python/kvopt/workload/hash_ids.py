@@ -3,26 +3,68 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from kvopt._core import PrefixTraceBuilder
 from kvopt.errors import TraceError
-from kvopt.workload.base import Trace
+from kvopt.workload.base import Progress, Trace
 from kvopt.workload.columns import RequestColumns
-from kvopt.workload.compression import trace_name
-from kvopt.workload.json_records import BlockIds, block_ids
+from kvopt.workload.compression import InputFile, trace_name
+from kvopt.workload.json_records import BlockIds, Seconds, Tokens, block_ids, decode
+
+
+class HashIdRecord(msgspec.Struct):
+    """What every line holds, whatever else the format has: lengths in tokens; ``timestamp`` in the format's unit."""
+
+    timestamp: Seconds
+    input_length: Tokens
+    output_length: Tokens
+    hash_ids: BlockIds
+
+
+_Record = TypeVar("_Record", bound=HashIdRecord)
 
 
 class HashIdReader:
-    """Turns the ``hash_ids`` of a JSONL trace into its prefix tree, one request at a time."""
+    """Turns the ``hash_ids`` of a JSONL trace into its prefix tree, one request at a time.
 
-    def __init__(self, block_tokens: int, drop_partial: bool) -> None:
+    Args:
+        path: the file, plain or compressed.
+        block_tokens: tokens in a full block.
+        drop_partial: leave out the id of a partial last block, which an engine never caches.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], block_tokens: int, drop_partial: bool) -> None:
+        self.path = path
         self.block_tokens = block_tokens
         self.drop_partial = drop_partial
         self._builder = PrefixTraceBuilder()
 
-    def append(self, ids: BlockIds, input_length: int, where: str) -> None:
-        """Add the blocks of a request; TraceError when its input is too short for them or an id is too large."""
+    def records(self, kind: type[_Record], progress: Progress | None) -> Iterator[_Record]:
+        """Every line, checked; its blocks are taken already.
+
+        Raises:
+            TraceError: a line breaks the format, or is earlier than the line before it; names file, line and value.
+            OSError: the file cannot be opened.
+        """
+        decoder = msgspec.json.Decoder(kind)
+        last = 0.0
+        with InputFile(self.path, progress=progress) as file:
+            for number, line in file.lines():
+                where = f"{self.path}: line {number}"
+                record = decode(decoder, line, where)
+                if record.timestamp < last:
+                    why = f"{record.timestamp:g} is before {last:g}, the time of the request before it"
+                    raise TraceError(f"{where}: timestamp: {why}")
+                last = record.timestamp
+                self._append(record.hash_ids, record.input_length, where)
+                yield record
+
+    def _append(self, ids: BlockIds, input_length: int, where: str) -> None:
         surplus = len(ids) * self.block_tokens - input_length
         if surplus >= self.block_tokens:
             raise TraceError(
@@ -32,20 +74,14 @@ class HashIdReader:
         known = block_ids(ids, where, "hash_ids")
         self._builder.append(known[:-1] if self.drop_partial and surplus > 0 else known)
 
-    def trace(self, path: str | os.PathLike[str], columns: RequestColumns, source: dict[str, object]) -> Trace:
-        """The finished trace; TraceError when nothing was appended."""
+    def trace(self, columns: RequestColumns, source: dict[str, object]) -> Trace:
+        """The finished trace; TraceError when there was no request."""
         if not len(columns):
-            raise TraceError(f"{path}: no request in the file; a trace needs at least one")
+            raise TraceError(f"{self.path}: no request in the file; a trace needs at least one")
         return Trace.from_columns(
             self._builder.finish(),
             columns.finish(),
-            name=trace_name(path),
+            name=trace_name(self.path),
             block_tokens=self.block_tokens,
-            source={**source, "drop_partial": self.drop_partial, "file": Path(path).name},
+            source={**source, "drop_partial": self.drop_partial, "file": Path(self.path).name},
         )
-
-
-def check_order(time: float, last: float, where: str) -> None:
-    """Raise TraceError when a timestamp is before the one of the line before it."""
-    if time < last:
-        raise TraceError(f"{where}: timestamp: {time:g} is before {last:g}, the time of the request before it")

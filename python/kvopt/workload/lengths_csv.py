@@ -115,6 +115,8 @@ def read_lengths(path: str | os.PathLike[str], *, progress: Progress | None = No
     with InputFile(path, progress=progress) as file:
         rows = _rows(file)
         _, header = next(rows, (1, []))
+        if not header:
+            raise TraceError(f"{path}: an empty file; a trace needs at least one request")
         columns = _recognized(str(path), header)
         places = [header.index(name) for name in (columns.time, columns.input_tokens, columns.output_tokens)]
         start = last = 0.0
@@ -164,7 +166,7 @@ def _recognized(path: str, header: list[str]) -> _Columns:
         if {columns.time, columns.input_tokens, columns.output_tokens} <= set(header):
             return columns
     known = "; ".join(f"{f.format}: {f.time}, {f.input_tokens}, {f.output_tokens}" for f in FORMATS)
-    raise TraceError(f"{path}: line 1: columns {', '.join(header) or '(none)'} are of no known format ({known})")
+    raise TraceError(f"{path}: line 1: columns {', '.join(header)} are of no known format ({known})")
 
 
 def _seconds(where: str, columns: _Columns, text: str) -> float:

@@ -8,26 +8,12 @@ blocks. The last id stands for a partial block when the input length is not a mu
 from __future__ import annotations
 
 import os
-from typing import Annotated
-
-import msgspec
 
 from kvopt.workload.base import Progress, Trace
 from kvopt.workload.columns import RequestColumns
-from kvopt.workload.compression import InputFile
-from kvopt.workload.hash_ids import HashIdReader, check_order
-from kvopt.workload.json_records import BlockIds, Tokens, decode
+from kvopt.workload.hash_ids import HashIdReader, HashIdRecord
 
 BLOCK_TOKENS = 512
-
-
-class MooncakeRecord(msgspec.Struct):
-    """One line."""
-
-    timestamp: Annotated[float, msgspec.Meta(ge=0)]
-    input_length: Tokens
-    output_length: Tokens
-    hash_ids: BlockIds
 
 
 def read_mooncake(
@@ -44,16 +30,8 @@ def read_mooncake(
         TraceError: the file breaks the format (names file, line, field and value), or holds no request.
         OSError: the file cannot be opened.
     """
-    reader = HashIdReader(BLOCK_TOKENS, drop_partial)
-    decoder = msgspec.json.Decoder(MooncakeRecord)
+    reader = HashIdReader(path, BLOCK_TOKENS, drop_partial)
     columns = RequestColumns()
-    last = 0.0
-    with InputFile(path, progress=progress) as file:
-        for number, line in file.lines():
-            where = f"{path}: line {number}"
-            record = decode(decoder, line, where)
-            check_order(record.timestamp, last, where)
-            last = record.timestamp
-            reader.append(record.hash_ids, record.input_length, where)
-            columns.append(record.timestamp / 1000, record.input_length, record.output_length)
-    return reader.trace(path, columns, {"format": "mooncake"})
+    for record in reader.records(HashIdRecord, progress):
+        columns.append(record.timestamp / 1000, record.input_length, record.output_length)
+    return reader.trace(columns, {"format": "mooncake"})

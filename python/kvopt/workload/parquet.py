@@ -19,7 +19,8 @@ new_block_ids  list<uint64>            ids of its further blocks; each occurs on
 ============== ======================= =====================================================================
 
 No column but ``tool`` holds nulls. The file's metadata are ``kvopt.format_version`` (``1``), ``kvopt.block_tokens``,
-``kvopt.name``, ``kvopt.tool_names`` (JSON list) and ``kvopt.source`` (JSON object: how the trace was made).
+``kvopt.name``, ``kvopt.tool_names`` (JSON list), ``kvopt.source`` (JSON object: how the trace was made) and, written by
+KVopt and checked where it is present, ``kvopt.checksum`` (CRC-32 of the other metadata and the values of a trace).
 Numbers are delta-encoded and the file is compressed with zstd, so that 54 million block references take about a
 megabyte.
 """
@@ -28,20 +29,23 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kvopt._core import PrefixTrace
-from kvopt.errors import ConfigError, TraceError
+from kvopt.errors import TraceError
+from kvopt.output_file import write_output
 from kvopt.workload.base import Progress, StopReason, Trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT_VERSION = "1"
+_CHECKSUM = "kvopt.checksum"
 _STOP_NAMES = [reason.name.lower() for reason in StopReason]
 _NUMBERS = {
     "time": ("time_s", np.float64),
@@ -62,30 +66,21 @@ def write_parquet(trace: Trace, path: str | os.PathLike[str]) -> None:
 
     Raises:
         TraceError: ``trace.source`` holds something that is not a JSON value.
-        ConfigError: ``path`` is something other than a file, or its folder does not exist.
+        ConfigError: ``path`` is a folder, or its folder is missing or not writable.
         OSError: the file cannot be written.
     """
     import pyarrow.parquet as pq
 
-    target = Path(path)
-    if target.exists() and not target.is_file():
-        raise ConfigError(f"{target}: is not a regular file, so a trace cannot replace it")
-    if not target.parent.is_dir():
-        raise ConfigError(f"{target}: there is no folder {str(target.parent)!r} to write it into")
     table = _to_table(trace)
-    target = target.resolve()
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     encoding = {**dict.fromkeys(_DELTA, "DELTA_BINARY_PACKED"), **dict.fromkeys(_SPLIT, "BYTE_STREAM_SPLIT")}
-    try:
-        with partial.open("xb") as out:
-            pq.write_table(
-                table, out, compression="zstd", compression_level=9, use_dictionary=["stop", "tool"],
-                column_encoding=encoding, write_page_checksum=True,
-            )  # fmt: skip
-        partial.replace(target)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+
+    def write(out: BinaryIO) -> None:
+        pq.write_table(
+            table, out, compression="zstd", compression_level=9, use_dictionary=["stop", "tool"],
+            column_encoding=encoding, write_page_checksum=True,
+        )  # fmt: skip
+
+    write_output(path, write)
 
 
 def read_parquet(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Trace:
@@ -110,6 +105,8 @@ def read_parquet(path: str | os.PathLike[str], *, progress: Progress | None = No
         return _from_table(table)
     except TraceError as error:
         raise TraceError(f"{path}: {error}") from error
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise TraceError(f"{path}: a damaged Parquet file: {_first_line(error)}") from error
 
 
 def _to_table(trace: Trace) -> pa.Table:
@@ -137,6 +134,7 @@ def _to_table(trace: Trace) -> pa.Table:
         "kvopt.tool_names": json.dumps(trace.tool_names),
         "kvopt.source": source,
     }
+    metadata[_CHECKSUM] = _checksum(metadata, trace)
     return pa.table(columns).replace_schema_metadata(metadata)
 
 
@@ -164,7 +162,7 @@ def _from_table(table: pa.Table) -> Trace:
         _numbers(table, "shared_blocks", np.dtype(np.uint32)),
         _new_blocks(table),
     )
-    return Trace.from_columns(
+    trace = Trace.from_columns(
         prefix,
         columns,
         name=metadata.get("kvopt.name", ""),
@@ -172,6 +170,20 @@ def _from_table(table: pa.Table) -> Trace:
         tool_names=tuple(tool_names),
         source=_json(metadata, "kvopt.source", dict),
     )
+    found = _checksum(metadata, trace)
+    if metadata.get(_CHECKSUM, found) != found:
+        raise TraceError(f"{_CHECKSUM}: {metadata[_CHECKSUM]!r}, but the values read give {found!r}: a damaged file")
+    return trace
+
+
+def _checksum(metadata: dict[str, str], trace: Trace) -> str:
+    # The checksums of Parquet cover pages of data, but neither their headers nor the footer.
+    told = {key: value for key, value in metadata.items() if key.startswith("kvopt.") and key != _CHECKSUM}
+    checksum = zlib.crc32(json.dumps(told, sort_keys=True).encode())
+    prefix = trace.prefix
+    for values in (*trace.columns().values(), prefix.parent, prefix.shared_blocks, prefix.new_blocks):
+        checksum = zlib.crc32(values.tobytes(), checksum)
+    return f"{checksum:08x}"
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:

@@ -15,21 +15,15 @@ import msgspec
 
 from kvopt.workload.base import Progress, Trace
 from kvopt.workload.columns import RequestColumns
-from kvopt.workload.compression import InputFile
-from kvopt.workload.hash_ids import HashIdReader, check_order
-from kvopt.workload.json_records import BlockIds, Seconds, Tokens, decode
+from kvopt.workload.hash_ids import HashIdReader, HashIdRecord
 
 BLOCK_TOKENS = 16
 
 
-class QwenBailianRecord(msgspec.Struct):
+class QwenBailianRecord(HashIdRecord):
     """One line."""
 
     chat_id: int
-    timestamp: Seconds
-    input_length: Tokens
-    output_length: Tokens
-    hash_ids: BlockIds
     parent_chat_id: int = -1
     turn: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] = 1
     type: str = ""
@@ -52,27 +46,19 @@ def read_qwen_bailian(
         TraceError: the file breaks the format (names file, line, field and value), or holds no request.
         OSError: the file cannot be opened.
     """
-    reader = HashIdReader(BLOCK_TOKENS, drop_partial)
-    decoder = msgspec.json.Decoder(QwenBailianRecord)
+    reader = HashIdReader(path, BLOCK_TOKENS, drop_partial)
     columns = RequestColumns()
     session_of_chat: dict[int, int] = {}
     types: dict[str, int] = {}
     sessions = 0
-    last = 0.0
-    with InputFile(path, progress=progress) as file:
-        for number, line in file.lines():
-            where = f"{path}: line {number}"
-            record = decode(decoder, line, where)
-            check_order(record.timestamp, last, where)
-            last = record.timestamp
-            reader.append(record.hash_ids, record.input_length, where)
-            session = session_of_chat.get(record.parent_chat_id, -1) if record.parent_chat_id >= 0 else -1
-            if session < 0:
-                session = sessions
-                sessions += 1
-            session_of_chat[record.chat_id] = session
-            types[record.type] = types.get(record.type, 0) + 1
-            columns.append(
-                record.timestamp, record.input_length, record.output_length, session=session, turn=record.turn - 1
-            )
-    return reader.trace(path, columns, {"format": "qwen-bailian", "request_types": types})
+    for record in reader.records(QwenBailianRecord, progress):
+        session = session_of_chat.get(record.parent_chat_id, -1) if record.parent_chat_id >= 0 else -1
+        if session < 0:
+            session = sessions
+            sessions += 1
+        session_of_chat[record.chat_id] = session
+        types[record.type] = types.get(record.type, 0) + 1
+        columns.append(
+            record.timestamp, record.input_length, record.output_length, session=session, turn=record.turn - 1
+        )
+    return reader.trace(columns, {"format": "qwen-bailian", "request_types": types})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvopt.errors import ConfigError
-from kvopt.simulator.output_file import check_output, write_output
+from kvopt.output_file import check_output, write_output
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
-"""Writing result files whole or not at all."""
+"""Writing files whole or not at all."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from kvopt.errors import ConfigError
 
@@ -26,20 +28,23 @@ def check_output(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def write_output(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write `content` to `path`: a reader sees the old file or the whole new one, never a part.
+def write_output(path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], object]) -> None:
+    """Write a file: a reader sees the old one or the whole new one, never a part.
 
-    Raises ConfigError as `check_output` does, OSError when the disk refuses; neither leaves a file behind.
+    `content` is the bytes, or a function that writes them into the open file that it is given; what it raises is
+    raised here. Raises ConfigError as `check_output` does, OSError when the disk refuses; neither leaves a file behind.
     """
+    write = content if callable(content) else lambda out: out.write(content)
     target = check_output(path)
     if _is_special(target):  # renaming over /dev/stdout or a named pipe would replace it
-        target.write_bytes(content)
+        with target.open("wb") as out:
+            write(out)
         return
     target = target.resolve()  # a link keeps pointing at the file that it names
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         with partial.open("xb") as out:
-            out.write(content)
+            write(out)
             out.flush()
             os.fsync(out.fileno())
         if target.exists():

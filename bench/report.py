@@ -1,0 +1,166 @@
+"""Print the figures of a benchmark run as Markdown tables: ``python bench/report.py build/bench.json``.
+
+Ratios compare medians of one run. "spread" is how far the median lies above the fastest round: what the machine was
+busy with besides.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+FROM_IDS = "kvopt, tree built too"
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """One row of the replay table: seconds for all references."""
+
+    engine: str
+    rule: str
+    references: int
+    fastest: float
+    median: float
+
+    @property
+    def millions(self) -> str:
+        return f"{self.references / self.median / 1e6:,.1f}"
+
+    @property
+    def spread(self) -> str:
+        return f"{self.median / self.fastest - 1:.0%}"
+
+
+def replay_tables(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
+    groups: dict[tuple[str, str, int], list[Speed]] = {}
+    for info, stats in of_question(benchmarks, "replay"):
+        rows = groups.setdefault((info["trace"], info["policy"], info["capacity"]), [])
+        alone = info.get("alone_seconds")
+        engine = info["engine"] + (", whole program" if alone else "")
+        rows.append(Speed(engine, info["rule"], info["references"], stats["min"], stats["median"]))
+        if alone:
+            name = f"{info['engine']}, replay alone"
+            rows.append(Speed(name, info["rule"], info["references"], min(alone), median(alone)))
+    for (trace, policy, capacity), rows in groups.items():
+        ours = {row.engine: row for row in rows if row.engine.startswith("kvopt")}
+        yield f"### {policy} on {trace}, {capacity:,} blocks: CPU time on one thread\n"
+        yield table(
+            ("engine", "KVopt is faster by", "M references/s", "spread", "rule"),
+            ((row.engine, ratio(row, ours), row.millions, row.spread, row.rule) for row in ordered(rows)),
+        )
+
+
+def ordered(rows: list[Speed]) -> list[Speed]:
+    return sorted(rows, key=lambda row: (not row.engine.startswith("kvopt"), row.median))
+
+
+def ratio(row: Speed, ours: dict[str, Speed]) -> str:
+    """Like with like: a program that builds its tree from ids against KVopt doing so."""
+    if row.engine in ours or "kvopt" not in ours:
+        return ""
+    like = ours.get(FROM_IDS, ours["kvopt"]) if row.engine.endswith("whole program") else ours["kvopt"]
+    return f"{row.median / like.median:,.1f} ×"
+
+
+def capacity_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
+    cells: dict[str, dict[int, tuple[float, float]]] = {}
+    for info, stats in of_question(benchmarks, "capacity"):
+        speed = info["references"] / 1e6
+        alone = speed / (stats["min"] - info["pool_seconds"])
+        cells.setdefault(info["trace"], {})[info["capacity"]] = (alone, speed / stats["min"])
+    if not cells:
+        return
+    capacities = sorted({capacity for row in cells.values() for capacity in row})
+    yield "### LRU by capacity, M references/s, fastest round: the replay alone (with making the pool)\n"
+    yield table(
+        ("trace", *(f"{capacity:,}" for capacity in capacities), "fastest / slowest"),
+        (
+            (trace, *(f"{row[c][0]:,.0f} ({row[c][1]:,.0f})" for c in capacities), spread_of(row.values()))
+            for trace, row in cells.items()
+        ),
+    )
+
+
+def spread_of(speeds: Iterable[tuple[float, float]]) -> str:
+    alone, whole = zip(*speeds, strict=True)
+    return f"{max(alone) / min(alone):.2f} × ({max(whole) / min(whole):.2f} ×)"
+
+
+def pool_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
+    rows = []
+    preempted = 0
+    for info, _ in of_question(benchmarks, "pool"):
+        blocks = info["blocks"]
+        preempted += info["preempted"]
+        for call, t in info["calls"].items():
+            each = (
+                tuple(f"{t[key] / blocks:,.1f}" for key in ("p50", "p99", "max"))
+                if call != "match nothing"
+                else ("",) * 3
+            )
+            rows.append(
+                (
+                    f"{info['pool']:,}",
+                    f"{blocks:,}",
+                    call,
+                    *each,
+                    *(f"{t[k] / 1e3:,.1f}" for k in ("p50", "p99", "max")),
+                )
+            )
+    if rows:
+        yield f"### Single calls of the pool through Python ({preempted} preempted calls left out)\n"
+        head = ("pool", "request", "call", "ns/block p50", "p99", "max", "µs/call p50", "p99", "max")
+        yield table(head, rows)
+
+
+def memory_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
+    rows = []
+    for info, _ in of_question(benchmarks, "replay memory"):
+        what = f"peak of reading and replaying {info['trace']}, {info['form']}"
+        rows.append((what, f"{info['peak'] / 1e6:.0f} MB", f"{info['before'] / 1e6:.0f} MB with nothing but imports"))
+    for info, _ in of_question(benchmarks, "pool memory"):
+        what = f"pool of {info['pool']:,} blocks full of {info['load']} blocks, {info['runs']:,} runs"
+        size = f"{info['full_pool'] / info['pool']:.1f} bytes/block"
+        rows.append((what, size, f"{info['stated_bytes'] / info['pool']:.1f} by its own account, at worst"))
+    for info, stats in of_question(benchmarks, "load"):
+        what = f"loading {info['trace']}, {info['form']} ({info['file_bytes'] / 1e6:.2f} MB)"
+        speed = f"{info['references'] / stats['median'] / 1e6:,.1f} M references/s"
+        rows.append((what, f"{stats['median'] * 1e3:,.0f} ms", speed))
+    if rows:
+        yield "### Memory and loading\n"
+        yield table(("what", "figure", "note"), rows)
+
+
+def of_question(benchmarks: list[dict[str, Any]], question: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    for benchmark in benchmarks:
+        if benchmark["extra_info"].get("question") == question:
+            yield benchmark["extra_info"], benchmark["stats"]
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) + ("---:",) * (len(head) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def main(path: str) -> None:
+    benchmarks = json.loads(Path(path).read_text())["benchmarks"]
+    sections: list[Callable[[list[dict[str, Any]]], Iterator[str]]] = [
+        replay_tables,
+        capacity_table,
+        pool_table,
+        memory_table,
+    ]
+    for section in sections:
+        for text in section(benchmarks):
+            print(text)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python bench/report.py FILE.json (from pytest --benchmark-json)")
+    main(sys.argv[1])

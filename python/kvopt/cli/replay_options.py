@@ -1,0 +1,61 @@
+"""The options that `kvopt compare` and `kvopt mrc` share: capacities, cost, threads, result files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kvopt.cli.values import capacities_callback, p_star_callback
+from kvopt.cost import DEFAULT_P_STAR
+
+AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
+
+OUTPUT = click.Path(path_type=Path)
+
+_COST_AND_THREADS = (
+    click.option(
+        "--p-star",
+        type=float,
+        default=DEFAULT_P_STAR,
+        show_default=True,
+        callback=p_star_callback,
+        metavar="TOKENS",
+        help="Prompt position where attention doubles a token's prefill cost.",
+    ),
+    click.option("--threads", type=click.IntRange(min=1), help="Replays at once.  [default: all cores]"),
+)
+
+
+def capacity_option(default: str) -> Callable[[AnyCommand], AnyCommand]:
+    """Add --capacity, as a list of blocks; `default` says in the help what stands in for none."""
+    return click.option(
+        "--capacity",
+        "capacities",
+        multiple=True,
+        callback=capacities_callback,
+        metavar="BLOCKS",
+        help=f"Cache size in blocks, or comma list: 30000, 30k, 1.5m. Repeatable.  [default: {default}]",
+    )
+
+
+def cost_and_threads(command: AnyCommand) -> AnyCommand:
+    """Add --p-star and --threads."""
+    for decorate in reversed(_COST_AND_THREADS):
+        command = decorate(command)
+    return command
+
+
+def result_files(rows: str) -> Callable[[AnyCommand], AnyCommand]:
+    """Add --json and --csv; `rows` says in the help what is written."""
+
+    def add(command: AnyCommand) -> AnyCommand:
+        csv = click.option("--csv", "csv_file", type=OUTPUT, metavar="FILE", help=f"Also write the {rows} as CSV.")
+        json = click.option(
+            "--json", "json_file", type=OUTPUT, metavar="FILE", help=f"Also write trace and {rows} as JSON."
+        )
+        return json(csv(command))
+
+    return add
