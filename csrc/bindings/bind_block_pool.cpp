@@ -20,7 +20,7 @@ class KeyArgument {
  public:
   KeyArgument(const py::object& keys, std::uint32_t key_bytes) {
     if (key_bytes == 0) {
-      hashes_ = Array<std::uint64_t>::ensure(keys);
+      hashes_ = to_integers<std::uint64_t>(keys);
       if (!hashes_ || hashes_.ndim() != 1) {
         PyErr_Clear();
         throw ConfigError("keys must be a one-dimensional array of unsigned 64-bit integers");

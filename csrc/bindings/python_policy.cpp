@@ -76,7 +76,7 @@ class PythonPolicy final : public Policy {
       const py::object answer = policy_.attr("choose")(wanted, now);
       if (PyIndex_Check(answer.ptr()) != 0 && !py::isinstance<py::array>(answer)) {
         answer_.push_back(to_run(py::cast<std::int64_t>(answer)));
-      } else if (const auto runs = Array<std::int64_t>::ensure(answer); runs && runs.ndim() == 1 && runs.size() > 0) {
+      } else if (const auto runs = to_integers<std::int64_t>(answer); runs && runs.ndim() == 1 && runs.size() > 0) {
         for (const std::int64_t run : as_span(runs)) answer_.push_back(to_run(run));
       }
       PyErr_Clear();

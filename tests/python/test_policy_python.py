@@ -130,9 +130,9 @@ class Tree:
 @pytest.mark.parametrize("call", ["evict", "acquire", "extend"])
 def test_a_wrong_choice_is_an_error_and_nothing_is_evicted(answer: Any, message: str, first: str, call: str) -> None:
     tree = Tree()
-    oldest = tree.run_of(tree.run_of(None, 2, 0.0), 2, 2.0)
+    oldest = tree.run_of(tree.run_of(None, 2, 3.0), 2, 2.0)
     interior = tree.run_of(None, 1, 5.0)
-    named = {"held": tree.run_of(None, 2, 0.0), "interior": interior, "twice": oldest}
+    named = {"held": tree.run_of(None, 2, 3.0), "interior": interior, "twice": oldest}
     good = [oldest] if first or answer == "twice" else []
     tree.policy.answers = [*good, named.get(answer, answer) if isinstance(answer, str) else answer]
     before = tree.state()
@@ -164,7 +164,7 @@ def test_a_request_whose_room_is_refused_leaves_no_trace_of_its_hit() -> None:
 @pytest.mark.parametrize("as_type", [list, tuple, np.array, lambda runs: np.array(runs, np.uint32)])
 def test_several_victims_may_be_named_at_once(as_type: Any) -> None:
     tree = Tree()
-    head = tree.run_of(None, 2, 0.0)
+    head = tree.run_of(None, 2, 3.0)
     runs = [tree.run_of(head, 2, 3.0), tree.run_of(head, 2, 2.0)]
     tree.policy.answers = [as_type(runs)]
     tree.pool.evict(3, now=6.0)
@@ -176,14 +176,14 @@ def test_several_victims_may_be_named_at_once(as_type: Any) -> None:
 @pytest.mark.parametrize("kind", [int, np.int64, np.uint32])
 def test_a_victim_is_named_by_any_kind_of_integer(kind: type) -> None:
     tree = Tree()
-    tree.policy.answers = [kind(tree.run_of(tree.run_of(None, 2, 0.0), 2, 3.0))]
+    tree.policy.answers = [kind(tree.run_of(tree.run_of(None, 2, 3.0), 2, 3.0))]
     tree.pool.evict(2, now=6.0)
     assert tree.pool.match(keys(1, 2, 5, 6)) == 2
 
 
 def test_what_was_named_and_not_needed_is_void_in_the_next_operation() -> None:
     tree = Tree()
-    head = tree.run_of(None, 2, 0.0)
+    head = tree.run_of(None, 2, 3.0)
     old, young = tree.run_of(head, 2, 2.0), tree.run_of(head, 2, 3.0)
     tree.policy.answers = [[young, old]]
     tree.pool.evict(2, now=6.0)

@@ -183,6 +183,15 @@ def test_byte_keys_have_the_length_of_the_pool(wrong: Any, message: str) -> None
     assert pool.counts()["empty"] == 8
 
 
+def test_lists_and_arrays_are_the_same_keys() -> None:
+    pool = BlockPool(8)
+    numbers = [2**64 - 1, 1, 2**63]  # as a list, NumPy alone would make floats of them
+    allocation = pool.acquire(numbers, now=0.0)
+    pool.commit(allocation, numbers, now=0.0)
+    assert pool.match(keys(*numbers)) == pool.match(tuple(numbers)) == 3
+    assert pool.match([]) == 0
+
+
 def test_bytes_and_arrays_are_the_same_keys() -> None:
     pool = BlockPool(8, key_bytes=16)
     names = [bytes([i]) * 16 for i in range(3)]

@@ -57,16 +57,17 @@ class Server:
         return {int(runs.depth[r]): int(runs.priority[r]) for r in np.flatnonzero(runs.live)}
 
     def order(self) -> list[int]:
-        """Which of the chains a-b (a = 10, 20, ...) lose a block, one eviction after another."""
-        lost = []
-        chains = {10: 2, 20: 2, 30: 2}
+        """Which of the chains 10 11, 20 21 and 30 31 lose a block, one eviction after another."""
+
+        def left() -> dict[int, int]:
+            return {first: self.pool.match(np.array([first, first + 1], np.uint64)) for first in (10, 20, 30)}
+
+        lost, before = [], left()
         while self.pool.counts()["evictable"]:
             self.pool.evict(1, now=self.now)
-            for first, blocks in list(chains.items()):
-                left = self.pool.match(np.array([first, first + 1], np.uint64))
-                if left < blocks:
-                    lost.append(first)
-                    chains[first] = left
+            after = left()
+            lost += [first for first in after if after[first] < before[first]]
+            before = after
         return lost
 
 
