@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as run_as_test
 
 from kvopt.cache import Allocation, BlockPool
@@ -17,6 +15,7 @@ from kvopt.policies import DummyPolicy, Policy, RankingPolicy
 from naive_pool import RANKS, NaivePool, Prefix
 
 TOKENS = st.lists(st.integers(0, 2), min_size=1, max_size=7)
+WHICH = st.integers(0, 1000)  # of the live ones, counted around
 
 
 class LruInPython(RankingPolicy):
@@ -29,8 +28,6 @@ class Requests(RuleBasedStateMachine):
 
     policy: str | type[Policy]
     rank: str
-    requests = Bundle("requests")
-    leases = Bundle("leases")
 
     @initialize(capacity=st.integers(5, 16), flat=st.booleans(), key_bytes=st.sampled_from([0, 16, 32]))
     def start(self, capacity: int, flat: bool, key_bytes: int) -> None:
@@ -63,10 +60,25 @@ class Requests(RuleBasedStateMachine):
         self.now += 0.25
         self.naive.expire(self.now)
 
-    @rule(target=requests, tokens=TOKENS, more=st.integers(0, 2), max_hit=st.none() | st.integers(0, 4))
-    def acquire(self, tokens: list[int], more: int, max_hit: int | None) -> int:
+    def live(self, which: int) -> int:
+        """One of the requests in flight."""
+        return sorted(self.allocations)[which % len(self.allocations)]
+
+    @rule(tokens=TOKENS, priority=st.none() | st.integers(0, 100))
+    def serve(self, tokens: list[int], priority: int | None) -> None:
+        """A whole request at once: what fills the cache."""
+        self.acquire(tokens, 0, None)
+        if self.started in self.allocations:
+            which = sorted(self.allocations).index(self.started)
+            self.commit(which, 1.0, [])
+            if self.policy == "priority" and priority is not None:
+                self.retain(which, 0, len(tokens), priority, np.inf, False)
+            self.release(which)
+
+    @rule(tokens=TOKENS, more=st.integers(0, 2), max_hit=st.none() | st.integers(0, 4))
+    def acquire(self, tokens: list[int], more: int, max_hit: int | None) -> None:
         if self.naive.flat:
-            tokens = list(dict.fromkeys(tokens))
+            tokens = [3 * place + token for place, token in enumerate(tokens)]
         self.pass_time()
         self.started += 1
         prefixes = self.naive.keys(tokens)
@@ -77,17 +89,16 @@ class Requests(RuleBasedStateMachine):
             allocation = self.pool.acquire(self.keys(prefixes), total, now=self.now, max_hit=max_hit)
         except NotEnoughBlocksError:
             assert total - hit > least or total > self.pool.capacity
-            return -1
+            return
         assert total - hit <= most
         assert (allocation.hit, allocation.committed, len(allocation)) == (hit, hit, total)
         self.naive.acquire(self.started, tokens, allocation.blocks.tolist(), hit, self.now)
         self.allocations[self.started], self.tokens[self.started] = allocation, tokens
-        return self.started
 
-    @rule(request=requests, n=st.integers(0, 3))
-    def extend(self, request: int, n: int) -> None:
-        if request not in self.allocations:
-            return
+    @precondition(lambda self: self.allocations)
+    @rule(which=WHICH, n=st.integers(0, 3))
+    def extend(self, which: int, n: int) -> None:
+        request = self.live(which)
         self.pass_time()
         allocation, before = self.allocations[request], len(self.allocations[request])
         room = self.naive.room()
@@ -99,10 +110,10 @@ class Requests(RuleBasedStateMachine):
         assert n <= room
         self.naive.extend(request, allocation.blocks.tolist()[before:])
 
-    @rule(request=requests, share=st.floats(0.1, 1), grown=st.lists(st.integers(0, 2), min_size=20, max_size=20))
-    def commit(self, request: int, share: float, grown: list[int]) -> None:
-        if request not in self.allocations:
-            return
+    @precondition(lambda self: self.allocations)
+    @rule(which=WHICH, share=st.floats(0.1, 1), grown=st.lists(st.integers(0, 2), min_size=20, max_size=20))
+    def commit(self, which: int, share: float, grown: list[int]) -> None:
+        request = self.live(which)
         self.now += 0.25
         allocation, tokens = self.allocations[request], self.tokens[request]
         n = round(share * (len(allocation) - allocation.committed))
@@ -113,51 +124,55 @@ class Requests(RuleBasedStateMachine):
         self.naive.commit(request, tokens, n)
         assert allocation.committed == end
 
-    @rule(request=consumes(requests))
-    def release(self, request: int) -> None:
-        if request not in self.allocations:
-            return
+    @precondition(lambda self: self.allocations)
+    @rule(which=WHICH)
+    def release(self, which: int) -> None:
+        request = self.live(which)
         self.now += 0.25
         self.pool.release(self.allocations.pop(request), now=self.now)
         self.naive.release(request, self.now)
 
-    @rule(target=leases, request=requests, share=st.floats(0.1, 1), seconds=st.floats(0.1, 20))
-    def lease(self, request: int, share: float, seconds: float) -> int:
-        if request not in self.allocations or self.allocations[request].committed == 0:
-            return -1
+    @precondition(lambda self: self.allocations)
+    @rule(which=WHICH, share=st.floats(0.1, 1), seconds=st.floats(0.1, 20))
+    def lease(self, which: int, share: float, seconds: float) -> None:
+        request = self.live(which)
+        if self.allocations[request].committed == 0:
+            return
         self.pass_time()
         n = max(1, round(share * self.allocations[request].committed))
         deadline = self.now + seconds
         if deadline in {d for d, _ in self.naive.leases.values()}:
-            return -1
+            return
         fits = self.naive.lease_fits(request, n)
-        with suppress(LeaseError):
+        try:
             lease = self.pool.lease(self.allocations[request], n, deadline=deadline, now=self.now)
-            assert fits
-            self.naive.lease(request, n, lease, deadline)
-            return lease
-        assert not fits
-        return -1
+        except LeaseError:
+            assert not fits
+            return
+        assert fits
+        self.naive.lease(request, n, lease, deadline)
 
-    @rule(lease=consumes(leases))
-    def end_lease(self, lease: int) -> None:
-        if lease in self.naive.leases:
-            self.now += 0.25
-            self.pool.end_lease(lease, now=self.now)
-            self.naive.end_lease(lease)
+    @precondition(lambda self: self.naive.leases)
+    @rule(which=WHICH)
+    def end_lease(self, which: int) -> None:
+        lease = sorted(self.naive.leases)[which % len(self.naive.leases)]
+        self.now += 0.25
+        self.pool.end_lease(lease, now=self.now)
+        self.naive.end_lease(lease)
 
-    @precondition(lambda self: self.policy == "priority")
+    @precondition(lambda self: self.policy == "priority" and self.allocations)
     @rule(
-        request=requests,
+        which=WHICH,
         first=st.integers(0, 3),
         n=st.integers(0, 4),
         priority=st.integers(0, 100),
         duration=st.sampled_from([0.0, 1.0, 5.0, np.inf]),
         refresh=st.booleans(),
     )
-    def retain(self, request: int, first: int, n: int, priority: int, duration: float, refresh: bool) -> None:
-        if request not in self.allocations or first + n > self.allocations[request].committed:
-            return
+    def retain(self, which: int, first: int, n: int, priority: int, duration: float, refresh: bool) -> None:
+        request = self.live(which)
+        first = min(first, self.allocations[request].committed)
+        n = min(n, self.allocations[request].committed - first)
         self.now += 0.25
         self.pool.retain(
             self.allocations[request],
@@ -185,7 +200,7 @@ class Requests(RuleBasedStateMachine):
         else:
             self.naive.evict(self.pool.evict(n, now=self.now).tolist())
 
-    @rule(which=st.integers(0, 100))
+    @rule(which=WHICH)
     def forget(self, which: int) -> None:
         cached = [number for number, block in self.naive.blocks.items() if not block.forgotten]
         if cached:
@@ -229,7 +244,7 @@ def test_a_pool_does_what_the_naive_model_does(policy: str | type[Policy], rank:
     run_as_test(
         machine,
         settings=settings(
-            max_examples=60,
+            max_examples=100,
             stateful_step_count=40,
             deadline=None,
             derandomize=True,
