@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
-from kvopt.cli.values import capacities_callback, check_outputs, memory_callback, p_star_option, policies_callback
+from kvopt.cli.values import (
+    capacities_callback,
+    check_outputs,
+    memory_callback,
+    p_star_option,
+    policies_callback,
+    policy_library_option,
+)
 
 if TYPE_CHECKING:
     from kvopt.cost import ModelGeometry
     from kvopt.simulator.policy_source import PolicyLike
+    from kvopt.simulator.replay import Rule
     from kvopt.workload.base import Trace
 
 DEFAULT_POLICIES = ("lru", "fifo", "lfu", "min")
@@ -32,6 +40,14 @@ _OUTPUT = click.Path(path_type=Path)
     show_default=True,
     callback=policies_callback,
     help="Policy, or comma list of them; path/to/file.py:ClassName for one in Python. Repeatable.",
+)
+@policy_library_option
+@click.option(
+    "--rule",
+    type=click.Choice(["prefix", "flat"]),
+    default="prefix",
+    show_default=True,
+    help="prefix: a block is of use only behind all before it; flat: each by itself, as cache papers replay.",
 )
 @click.option(
     "--capacity",
@@ -58,6 +74,7 @@ def compare(
     ctx: click.Context,
     /,
     policies: list[PolicyLike],
+    rule: Rule,
     capacities: list[int],
     memory: list[int],
     model: str | None,
@@ -72,6 +89,9 @@ def compare(
 
     Without a TRACE, the built-in agent workload. The table sets every policy against lru and against min, the offline
     optimum of hits; both are replayed for it even when not asked for. Files hold the policies asked for.
+
+    Under the flat rule no request is skipped, and hits need not be a prefix: no prefill cost is saved by them, so the
+    table compares hits.
     """
     from kvopt.cli.compare_table import print_comparison
     from kvopt.cli.console import output_console, progress_bar
@@ -90,7 +110,8 @@ def compare(
     with progress_bar() as progress:
         loaded = load_trace(trace, **reader, progress=progress)
         sizes = _capacities(loaded, capacities, memory, geometry)
-        result = replay(loaded, [*policies, *references], sizes, p_star=p_star, threads=threads, progress=progress)
+        asked_for = [*policies, *references]
+        result = replay(loaded, asked_for, sizes, rule=rule, p_star=p_star, threads=threads, progress=progress)
     files = result.only(asked)
     if json_file is not None:
         files.write_json(json_file)

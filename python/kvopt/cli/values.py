@@ -55,6 +55,14 @@ def policies_callback(ctx: click.Context, parameter: click.Parameter, values: tu
     return policies
 
 
+def library_callback(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> None:
+    """Load each shared library of policies."""
+    from kvopt.policies import load_library
+
+    for path in values:
+        load_library(path)
+
+
 def capacities_callback(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[int]:
     """Capacities in blocks of all comma lists."""
     from kvopt.simulator.replay import check_capacity
@@ -102,6 +110,19 @@ def check_outputs(ctx: click.Context, source: Path | None, outputs: dict[str, Pa
         other = taken.setdefault(path.resolve(), option)
         if other != option:
             raise click.UsageError(f"{option} {path} would overwrite {other}", ctx)
+
+
+def policy_library_option(command: Any) -> Any:
+    """Add --policy-library; its policies are known to every other option and argument."""
+    return click.option(
+        "--policy-library",
+        multiple=True,
+        is_eager=True,
+        expose_value=False,
+        callback=library_callback,
+        metavar="FILE.so",
+        help="Shared library with policies, compiled against the headers of kvopt.config. Repeatable.",
+    )(command)
 
 
 def p_star_option(command: Any) -> Any:
