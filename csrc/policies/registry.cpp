@@ -66,7 +66,7 @@ const PolicyEntry& find_entry(std::string_view name) {
   const std::scoped_lock lock(registry().mutex);
   const auto& all = registry().entries;
   if (const PolicyEntry* found = find_name(all, name)) return *found;
-  const auto nearest = std::min_element(all.begin(), all.end(), [&](const PolicyEntry& x, const PolicyEntry& y) {
+  const auto nearest = std::ranges::min_element(all, [&](const PolicyEntry& x, const PolicyEntry& y) {
     return edit_distance(name, x.info.name) < edit_distance(name, y.info.name);
   });
   std::string known;
@@ -126,7 +126,8 @@ void check_entry(const std::deque<PolicyEntry>& all, const PolicyEntry& entry) {
       throw ConfigError("policy " + info.name + ": parameter '" + p.name +
                         "': a name is letters, digits and '_', and comes once");
     }
-    if (!(p.lowest <= p.value && p.value <= p.highest)) {
+    const bool within = p.lowest <= p.value && p.value <= p.highest;  // false for NaN
+    if (!within) {
       throw ConfigError("policy " + info.name + ": parameter " + p.name + " is " + number(p.value) +
                         " by default, which is not from " + number(p.lowest) + " to " + number(p.highest));
     }
