@@ -51,14 +51,14 @@ void bind_policy(py::module_& m) {
       .def_readonly("subagent", &RequestInfo::subagent)
       .def_readonly("last_turn", &RequestInfo::last_turn);
 
-  py::class_<PolicyParameter>(m, "PolicyParameter", "A setting of a built-in policy.")
+  py::class_<PolicyParameter>(m, "PolicyParameter", "A setting of a policy.")
       .def_readonly("name", &PolicyParameter::name)
       .def_readonly("default", &PolicyParameter::value)
       .def_readonly("lowest", &PolicyParameter::lowest)
       .def_readonly("highest", &PolicyParameter::highest)
       .def_readonly("description", &PolicyParameter::description);
 
-  py::class_<PolicyInfo>(m, "PolicyInfo", "A built-in policy.")
+  py::class_<PolicyInfo>(m, "PolicyInfo", "What a native policy is.")
       .def_readonly("name", &PolicyInfo::name)
       .def_readonly("summary", &PolicyInfo::summary)
       .def_readonly("reference", &PolicyInfo::reference, "The paper or engine that it comes from.")
@@ -66,7 +66,11 @@ void bind_policy(py::module_& m) {
       .def_readonly("needs", &PolicyInfo::needs, "Trace columns (fields of RequestInfo) that it is nothing without.")
       .def_readonly("parameters", &PolicyInfo::parameters);
 
-  m.def("policies", &policies, "All built-in policies, online ones first.");
+  m.def("policies", &policies, "All policies: built-in ones, online before offline; then those of loaded libraries.");
+  m.def(
+      "load_policy_library", &load_policy_library, py::arg("path"),
+      "Add the policies of a shared library that was compiled against kvopt/plugin.hpp, and return what they are; the "
+      "same again where it is loaded already. Raises PolicyLibraryError.");
   m.def(
       "parse_policy",
       [](const std::string& spec) {

@@ -1,4 +1,4 @@
-// The built-in policies: what each is, and how it is made. One function a policy, defined in the policy's own file.
+// The built-in policies: one function a policy, defined in the policy's own file.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,7 @@
 
 namespace kvopt {
 
-struct BuiltinPolicy {
-  PolicyInfo info;
-  // Parameters come checked, in the order of PolicyInfo::parameters. Null: offline.
-  std::unique_ptr<Policy> (*make)(std::span<const double> parameters) = nullptr;
-};
+using BuiltinPolicy = PolicyEntry;
 
 // A policy without parameters.
 template <class P>

@@ -125,8 +125,21 @@ struct PolicySpec {
   std::vector<double> parameters;  // in the order of PolicyInfo::parameters
 };
 
-// All built-in policies, online ones first.
-const std::vector<PolicyInfo>& policies();
+// A policy, and how it is made.
+struct PolicyEntry {
+  PolicyInfo info;
+  // Parameters come checked, in the order of PolicyInfo::parameters. Null: offline.
+  std::unique_ptr<Policy> (*make)(std::span<const double> parameters) = nullptr;
+};
+
+// All policies: built-in ones, online before offline; then those that were added.
+std::vector<PolicyInfo> policies();
+// Makes more policies known by name; all or none. Throws ConfigError for a name that exists or cannot be written in a
+// spec, for a policy that cannot be made, and for parameters without a sensible range.
+void add_policies(std::span<const PolicyEntry> entries);
+// Adds the policies of a shared library (plugin.hpp) and returns what they are; the same again where it is loaded
+// already. Throws PolicyLibraryError.
+std::vector<PolicyInfo> load_policy_library(const std::string& path);
 // Throws UnknownPolicyError (naming the nearest known one) or ConfigError.
 PolicySpec parse_policy(std::string_view spec);
 // Throws ConfigError for an offline policy.

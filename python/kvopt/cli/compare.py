@@ -9,11 +9,12 @@ import click
 
 from kvopt.cli.replay_options import capacity_option, cost_and_threads, result_files
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
-from kvopt.cli.values import check_outputs, memory_callback, policies_callback
+from kvopt.cli.values import check_outputs, memory_callback, policies_callback, policy_library_option
 
 if TYPE_CHECKING:
     from kvopt.cost import ModelGeometry
     from kvopt.simulator.policy_source import PolicyLike
+    from kvopt.simulator.replay import Rule
     from kvopt.workload.base import Trace
 
 DEFAULT_POLICIES = ("lru", "lfu", "min")
@@ -32,6 +33,14 @@ DEFAULT_SHARES = (0.01, 0.02, 0.04, 0.08, 0.16)
     callback=policies_callback,
     help="Policy, or comma list of them; path/to/file.py:ClassName for one in Python. Repeatable.",
 )
+@policy_library_option
+@click.option(
+    "--rule",
+    type=click.Choice(["prefix", "flat"]),
+    default="prefix",
+    show_default=True,
+    help="prefix: a block is of use only behind all before it; flat: each by itself, as cache papers replay.",
+)
 @capacity_option("1 to 16% of all blocks")
 @click.option(
     "--memory",
@@ -48,6 +57,7 @@ def compare(
     ctx: click.Context,
     /,
     policies: list[PolicyLike],
+    rule: Rule,
     capacities: list[int],
     memory: list[int],
     model: str | None,
@@ -62,10 +72,14 @@ def compare(
 
     Without a TRACE, the built-in agent workload. The table sets every policy against lru and against min, the offline
     optimum of hits; both are replayed for it even when not asked for. Files hold the policies asked for.
+
+    Under the flat rule no request is skipped, and hits need not be a prefix: no prefill cost is saved by them, so the
+    table compares hits.
     """
     from kvopt.cli.compare_table import print_comparison
     from kvopt.cli.console import output_console, progress_bar
     from kvopt.cost import model_geometry
+    from kvopt.simulator.needs import unmet_needs
     from kvopt.simulator.policy_source import policy_name
     from kvopt.simulator.replay import replay
 
@@ -80,13 +94,18 @@ def compare(
     with progress_bar() as progress:
         loaded = load_trace(trace, **reader, progress=progress)
         sizes = _capacities(loaded, capacities, memory, geometry)
-        result = replay(loaded, [*policies, *references], sizes, p_star=p_star, threads=threads, progress=progress)
+        asked_for = [*policies, *references]
+        result = replay(loaded, asked_for, sizes, rule=rule, p_star=p_star, threads=threads, progress=progress)
     files = result.only(asked)
     if json_file is not None:
         files.write_json(json_file)
     if csv_file is not None:
         files.write_csv(csv_file)
-    print_comparison(output_console(), loaded, result, geometry)
+    console = output_console()
+    print_comparison(console, loaded, result, geometry)
+    for policy in policies:
+        if needs := unmet_needs(loaded, policy):
+            console.print(f"{policy} needs what this trace does not tell: {', '.join(needs)}.", markup=False)
 
 
 def _capacities(trace: Trace, blocks: list[int], memory: list[int], geometry: ModelGeometry | None) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from kvopt.workload.base import Trace
 
 LEAST_GAP = 0.0005
-"""A difference below this share of the prefill cost is called none: it would show as 0.0 points."""
+"""A difference in worth below this is called none: it would show as 0.0 points."""
 
 LEAST_SHARE = 0.005
 """Nor does a smaller share of the gap to the optimum count: it would show as 0%."""
@@ -28,11 +29,15 @@ _COLUMNS = ("block hit", "token hit", "cost saved", "vs lru", "gap closed", "evi
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The rows of one capacity, set against lru and min."""
+    """The rows of one capacity, set against lru and min.
+
+    What a row is worth is the share of the prefill cost that it saves or, under the flat rule, its block hit ratio.
+    """
 
     capacity: int
     rows: tuple[ReplayRow, ...]
     offline: frozenset[str]
+    flat: bool = False
 
     @property
     def online(self) -> list[ReplayRow]:
@@ -41,8 +46,8 @@ class Standing:
 
     @property
     def best(self) -> ReplayRow:
-        """The online row that saves the most prefill cost; lru where none is visibly better."""
-        best = max(self.online, key=lambda row: row.cost_saved)
+        """The online row that is worth the most; lru where none is visibly better."""
+        best = max(self.online, key=self.worth)
         closed = self.gap_closed(best)
         visible = self.over_lru(best) >= LEAST_GAP and (closed is None or closed >= LEAST_SHARE)
         return best if visible else self._of("lru")
@@ -57,12 +62,16 @@ class Standing:
         """No online policy ever evicts."""
         return all(row.evictions == 0 for row in self.online)
 
+    def worth(self, row: ReplayRow) -> float:
+        """What rows are compared by."""
+        return row.block_hit if self.flat else row.cost_saved
+
     def over_lru(self, row: ReplayRow) -> float:
-        """Share of the prefill cost saved beyond lru."""
-        return row.cost_saved - self._of("lru").cost_saved
+        """What a row is worth beyond lru."""
+        return self.worth(row) - self.worth(self._of("lru"))
 
     def gap_closed(self, row: ReplayRow) -> float | None:
-        """Share of the way from lru to min, by cost saved; None where there is no gap."""
+        """Share of the way from lru to min; None where there is no gap."""
         gap = self.over_lru(self._of("min"))
         return self.over_lru(row) / gap if gap >= LEAST_GAP else None
 
@@ -74,8 +83,9 @@ def standings(result: ReplayResult) -> list[Standing]:
     """The result by capacity; it must hold lru and min at each."""
     offline_names = {policy.name for policy in _core.policies() if policy.offline}
     offline = frozenset(name for name in result.policies if name.partition(":")[0] in offline_names)
+    flat = result.trace.get("rule") == "flat"
     return [
-        Standing(capacity, tuple(row for row in result.rows if row.capacity == capacity), offline)
+        Standing(capacity, tuple(row for row in result.rows if row.capacity == capacity), offline, flat)
         for capacity in result.capacities
     ]
 
@@ -126,7 +136,8 @@ def verdict(levels: list[Standing]) -> str:
         elif kind == "lru":
             parts.append(f"{where} lru is the best online policy{_left(group)}")
         else:
-            parts.append(f"{where} {kind[1:]} saves the most of the online policies{_closed(group)}")
+            verb = "hits" if group[0].flat else "saves"
+            parts.append(f"{where} {kind[1:]} {verb} the most of the online policies{_closed(group)}")
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}."
 
@@ -137,7 +148,7 @@ def _figures(level: Standing, row: ReplayRow) -> list[str]:
         row.policy,
         f"{row.block_hit:.2%}",
         f"{row.token_hit:.2%}",
-        f"{row.cost_saved:.2%}",
+        "-" if math.isnan(row.cost_saved) else f"{row.cost_saved:.2%}",
         f"{100 * level.over_lru(row):+z.2f}",
         "-" if closed is None or closed < 0 else f"{closed:.0%}",
         f"{row.evictions:,}",
@@ -165,7 +176,8 @@ def _left(group: list[Standing]) -> str:
     gaps = [100 * level.over_lru(level._of("min")) for level in group]
     if max(gaps) < 100 * LEAST_GAP:
         return ", with nothing left to gain"
-    return f", {_span(gaps, '.1f')} points of prefill cost below the optimum"
+    what = "hit ratio" if group[0].flat else "prefill cost"
+    return f", {_span(gaps, '.1f')} points of {what} below the optimum"
 
 
 def _closed(group: list[Standing]) -> str:

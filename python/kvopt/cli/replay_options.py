@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
-from kvopt.cli.values import capacities_callback, p_star_callback
+from kvopt.cli.values import AnyCommand, capacities_callback, p_star_callback
 from kvopt.cost import DEFAULT_P_STAR
-
-AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
 
 OUTPUT = click.Path(path_type=Path)
 

@@ -1,10 +1,11 @@
-"""Eviction policies: the interface, the built-in ones, and those written in Python."""
+"""Eviction policies: the interface, the built-in ones, and those written elsewhere."""
 
 from __future__ import annotations
 
 from kvopt._core import PolicyInfo, PolicyParameter, RequestInfo, StopReason, parse_policy, policies
 from kvopt.policies.base import Policy
 from kvopt.policies.dummy import DummyPolicy
+from kvopt.policies.library import load_library
 from kvopt.policies.ranking import RankingPolicy
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "RankingPolicy",
     "RequestInfo",
     "StopReason",
+    "load_library",
     "parse_policy",
     "policies",
 ]
