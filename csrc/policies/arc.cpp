@@ -6,7 +6,7 @@
 // block of it; a run is placed when its last holder lets go of it, a request's deepest first; a run with cached
 // children is passed over, and is the next of its queue when the last of them goes; where T1 or T2 has no victim, the
 // other gives. Structure: two queues of runs (core/run_queues.hpp) and two of ghosts (core/ghost_queues.hpp).
-// Complexity: O(1) a run. 17 bytes a run, 84 more for the ghosts of each, allocated in attach().
+// Complexity: O(1) a run. 17 bytes a run, 80 more for ghosts, allocated in attach().
 #include <algorithm>
 
 #include "core/ghost_queues.hpp"

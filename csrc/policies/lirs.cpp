@@ -8,7 +8,7 @@
 // Under the prefix rule a ghost stands for a whole run; an HIR run with cached children is passed over, and is the next
 // of Q when the last of them goes; while no HIR run may go, the oldest LIR run becomes HIR.
 // Structure: Q and the LIR runs as queues of runs (core/run_queues.hpp), S as a list of runs and ghosts.
-// Complexity: O(1) a run, amortised. 25 bytes a run, 50 a ghost, allocated in attach().
+// Complexity: O(1) a run, amortised. 25 bytes a run, 48 a ghost, allocated in attach().
 #include <algorithm>
 
 #include "core/ghost_queues.hpp"

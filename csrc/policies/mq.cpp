@@ -8,7 +8,7 @@
 // its blocks; a ghost stands for a whole run; a run with cached children is passed over, and is the next of its queue
 // when the last of them goes.
 // Structure: the queues of runs (core/run_queues.hpp), frequency and deadline a run, ghosts (core/ghost_queues.hpp).
-// Complexity: O(queues) a run. 32 bytes a run, 42 a ghost, allocated in attach().
+// Complexity: O(queues) a run. 32 bytes a run, 40 a ghost, allocated in attach().
 #include <algorithm>
 #include <bit>
 

@@ -6,7 +6,7 @@
 // over its share; until the first eviction what the small queue has no room for enters the main one. Under the prefix
 // rule a run with cached children that would go is passed over, and is the next of its queue when the last of them
 // goes; a ghost stands for a whole run. Structure: two queues of runs (core/run_queues.hpp), a counter a run, a queue
-// of ghosts (core/ghost_queues.hpp). Complexity: O(1) a run, amortised over hits. 17 bytes a run, 42 a ghost, allocated
+// of ghosts (core/ghost_queues.hpp). Complexity: O(1) a run, amortised over hits. 17 bytes a run, 40 a ghost, allocated
 // in attach().
 #include <algorithm>
 

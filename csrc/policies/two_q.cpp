@@ -6,7 +6,7 @@
 // for a whole run; content comes back as a run that begins with its key. A run with cached children is passed over, and
 // is the next of its queue when the last of them goes.
 // Structure: two queues of runs (core/run_queues.hpp) and one of ghosts (core/ghost_queues.hpp).
-// Complexity: O(1) a run. 16 bytes a run, 42 a ghost, allocated in attach().
+// Complexity: O(1) a run. 16 bytes a run, 40 a ghost, allocated in attach().
 #include "core/ghost_queues.hpp"
 #include "core/run_queues.hpp"
 #include "policies/builtin.hpp"
