@@ -22,6 +22,7 @@ class Slru final : public RunQueuePolicy {
   explicit Slru(std::span<const double> parameters) : segments_(static_cast<std::uint32_t>(parameters[0])) {}
 
   void attach(const PolicyContext& context) override {
+    segments_ = std::min(segments_, context.runs.capacity);
     order_by(context.runs, segments_);
     share_ = context.runs.capacity / segments_;
     lowest_share_ = context.runs.capacity - share_ * (segments_ - 1);
