@@ -54,6 +54,7 @@ void BlockPool::forget(std::span<const BlockId> blocks) {
     evictable_ -= runs_.length[r];
     const RunId up = runs_.parent[r];
     give_up(r);
+    gone[r] = false;  // the next split may give its id to a run that stays
     if (up != kNoRun && runs_.is_victim(up) && (up >= gone.size() || !gone[up])) policy_->on_uncovered(up);
   }
   finish(now_);

@@ -17,18 +17,18 @@ from kvopt.workload import CodingAgents, Mixture, MultiTurnChat, OneOffRequests,
 
 FILE = Path(__file__).parent / "data" / "golden_policies.json"
 RULES = ("prefix", "flat")
-CAPACITIES = (300, 600, 1200, 2400, 4800)
+CAPACITIES = (300, 600, 1200, 2000, 3000)
 
 Misses = dict[str, dict[str, list[int]]]
 
 
 def golden_trace() -> Trace:
-    """Agents, chats, shared prompts and one-off requests at once: about 1,000 requests, 80 references to a block each."""
+    """Agents, chats, shared prompts and one-off requests at once: 1,039 requests for 40 blocks on average."""
     parts = (
-        CodingAgents(sessions=6, seed=3, block_tokens=512, requests_median=30, prompt_tokens=8000),
-        MultiTurnChat(sessions=150, seed=3, block_tokens=64),
-        SharedPrompts(requests=150, seed=3, block_tokens=64),
-        OneOffRequests(requests=60, seed=3, block_tokens=64, burst=7),
+        CodingAgents(sessions=8, seed=3, block_tokens=256, requests_median=12, prompt_tokens=8000),
+        MultiTurnChat(sessions=150, seed=3, block_tokens=256),
+        SharedPrompts(requests=150, seed=3, block_tokens=256),
+        OneOffRequests(requests=60, seed=3, block_tokens=256, burst=7),
     )
     return Mixture(parts, title="golden").load()
 

@@ -28,9 +28,8 @@ def test_misses_are_the_golden_ones(policy: str, trace: Trace, golden: Misses) -
 
 
 def test_the_golden_numbers_tell_policies_and_sizes_apart(trace: Trace, golden: Misses) -> None:
-    assert trace.prefix.longest_request < CAPACITIES[-1]
-    for rule in RULES:
-        for misses in (rules[rule] for rules in golden.values()):
-            assert misses == sorted(misses, reverse=True) or misses[0] > misses[-1]
-        assert len({tuple(rules[rule]) for rules in golden.values()}) > len(golden) // 2
     assert set(golden) == {policy.name for policy in _core.policies()}
+    assert trace.prefix.longest_request < CAPACITIES[2]
+    for rule in RULES:
+        assert all(rules[rule][0] > rules[rule][-1] for rules in golden.values())
+        assert len({tuple(rules[rule]) for rules in golden.values()}) > 0.8 * len(golden)
