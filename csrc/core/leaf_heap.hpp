@@ -128,6 +128,7 @@ class LeafHeap {
 template <class Less>
 class LeafHeapPolicy : public Policy {
  public:
+  void on_split(RunId /*head*/, RunId tail) override { heap_->update(tail); }  // its depth is another
   void on_referenced(std::span<const RunId> runs) override { heap_->remove(runs); }
   void on_evictable(std::span<const RunId> runs, const RequestInfo& /*info*/) override { heap_->add(runs); }
   void on_dropped(std::span<const RunId> runs) override { heap_->remove(runs); }

@@ -17,11 +17,25 @@ std::unique_ptr<Policy> make_plain(std::span<const double> /*parameters*/) {
   return std::make_unique<P>();
 }
 
+// A policy that is made from its parameters.
+template <class P>
+std::unique_ptr<Policy> make_with(std::span<const double> parameters) {
+  return std::make_unique<P>(parameters);
+}
+
 namespace builtin {
 
 BuiltinPolicy lru();
 BuiltinPolicy fifo();
 BuiltinPolicy lfu();
+BuiltinPolicy clock();
+BuiltinPolicy slru();
+BuiltinPolicy two_q();
+BuiltinPolicy mq();
+BuiltinPolicy arc();
+BuiltinPolicy s3_fifo();
+BuiltinPolicy sieve();
+BuiltinPolicy lirs();
 BuiltinPolicy priority();
 BuiltinPolicy dummy();
 

@@ -65,6 +65,9 @@ class Policy {
   // Called once.
   virtual void attach(const PolicyContext& context) = 0;
 
+  // A request needs content that begins with this key and is not cached. Comes before choose() for its room, and before
+  // the on_stored() of a run that begins with it, if that ever comes. Under the flat rule once a block.
+  virtual void on_miss(std::uint64_t /*key*/, const RequestInfo& /*info*/) {}
   // A request found these runs cached; its references are not counted yet.
   virtual void on_hit(std::span<const RunId> /*hit*/, const RequestInfo& /*info*/) {}
   // These runs are new and can be hit from now on; the request holds them.
