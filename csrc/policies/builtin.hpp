@@ -27,6 +27,14 @@ BuiltinPolicy lru();
 BuiltinPolicy fifo();
 BuiltinPolicy lfu();
 BuiltinPolicy priority();
+BuiltinPolicy t_lru();
+BuiltinPolicy workload_aware();
+BuiltinPolicy asymcache();
+BuiltinPolicy pensieve();
+BuiltinPolicy pgdsf();
+BuiltinPolicy marconi();
+BuiltinPolicy kvflow();
+BuiltinPolicy lpc();
 BuiltinPolicy dummy();
 
 }  // namespace builtin
