@@ -127,12 +127,11 @@ class LeafHeap {
 template <class Less>
 class LeafHeapPolicy : public Policy {
  public:
-  // A split makes the tail deeper, which orders may look at.
-  void on_split(RunId /*head*/, RunId tail) override { heap_->update(tail); }
   void on_referenced(std::span<const RunId> runs) override { heap_->remove(runs); }
   void on_evictable(std::span<const RunId> runs, const RequestInfo& /*info*/) override { heap_->add(runs); }
   void on_dropped(std::span<const RunId> runs) override { heap_->remove(runs); }
   void on_uncovered(RunId run) override { heap_->add(run); }
+  void on_trimmed(RunId run) override { heap_->update(run); }
   RunId choose(std::uint32_t /*wanted*/, Time /*now*/) override { return heap_->front(); }
   std::string verify() const override { return heap_->verify(); }
   std::size_t bytes() const override { return heap_->bytes(); }

@@ -29,7 +29,7 @@ struct LowerKey {
     const double x = key(a);
     const double y = key(b);
     if (x != y) return x < y;
-    if (runs->depth[a] != runs->depth[b]) return runs->depth[a] > runs->depth[b];
+    if (runs->end(a) != runs->end(b)) return runs->end(a) > runs->end(b);
     return a < b;
   }
 };
@@ -47,11 +47,6 @@ class AsymCache final : public Policy {
     log_cost_.emplace(runs_->capacity);
     by_slow_.emplace(*runs_, LowerKey{runs_, &*log_cost_, slow_});
     by_fast_.emplace(*runs_, LowerKey{runs_, &*log_cost_, fast_});
-  }
-
-  void on_split(RunId /*head*/, RunId tail) override {
-    by_slow_->update(tail);
-    by_fast_->update(tail);
   }
 
   void on_referenced(std::span<const RunId> runs) override {
@@ -75,7 +70,8 @@ class AsymCache final : public Policy {
 
   void on_trimmed(RunId run) override {
     price(run);
-    on_split(kNoRun, run);
+    by_slow_->update(run);
+    by_fast_->update(run);
   }
 
   RunId choose(std::uint32_t /*wanted*/, Time now) override {
@@ -95,7 +91,7 @@ class AsymCache final : public Policy {
   }
 
  private:
-  void price(RunId r) { (*log_cost_)[r] = std::log(context_->block_cost(runs_->depth[r] + (runs_->length[r] - 1.0))); }
+  void price(RunId r) { (*log_cost_)[r] = std::log(context_->block_cost(runs_->end(r) - 1.0)); }
 
   std::optional<PolicyContext> context_;
   const RunTable* runs_ = nullptr;
@@ -115,7 +111,7 @@ BuiltinPolicy builtin::asymcache() {
   return {{.name = "asymcache",
            .summary = "least chance of reuse (two exponentials of the idle time) times marginal prefill cost",
            .reference = "AsymCache (arXiv:2606.02964)",
-           .parameters = {{"lifespan", 600, 0.001, 1e9, "seconds; 99 % of reuses come sooner"},
+           .parameters = {{"lifespan", 100, 0.001, 1e9, "seconds; 99 % of reuses come sooner"},
                           {"p", 0.5, 0.01, 0.99, "what the chance has fallen to at the lifespan"},
                           {"r", 40, 1, 1000, "how much faster it falls behind the lifespan"}}},
           make};

@@ -45,10 +45,7 @@ class Fifo final : public LeafHeapPolicy<StoredBefore> {
     for (const RunId r : stored) (*stored_)[r] = number_;
   }
 
-  void on_split(RunId head, RunId tail) override {
-    (*stored_)[head] = (*stored_)[tail];
-    heap_->update(tail);
-  }
+  void on_split(RunId head, RunId tail) override { (*stored_)[head] = (*stored_)[tail]; }
 
   std::size_t bytes() const override { return heap_->bytes() + stored_->size() * sizeof(std::uint32_t); }
 

@@ -28,7 +28,7 @@ struct FartherAway {
   bool operator()(RunId a, RunId b) const {
     if ((*distance)[a] != (*distance)[b]) return (*distance)[a] > (*distance)[b];
     if (runs->last_use[a] != runs->last_use[b]) return runs->last_use[a] < runs->last_use[b];
-    if (runs->depth[a] != runs->depth[b]) return runs->depth[a] > runs->depth[b];
+    if (runs->end(a) != runs->end(b)) return runs->end(a) > runs->end(b);
     return a < b;
   }
 };
@@ -77,7 +77,6 @@ class KvFlow final : public Policy {
   void on_split(RunId head, RunId tail) override {
     disown(head);
     own(head, owner(tail), (*due_)[tail]);
-    heap_->update(tail);
   }
 
   void on_referenced(std::span<const RunId> runs) override {

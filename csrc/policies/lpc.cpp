@@ -25,7 +25,7 @@ struct LeastLikely {
 
   bool operator()(RunId a, RunId b) const {
     if ((*key)[a] != (*key)[b]) return (*key)[a] < (*key)[b];
-    if (runs->depth[a] != runs->depth[b]) return runs->depth[a] > runs->depth[b];
+    if (runs->end(a) != runs->end(b)) return runs->end(a) > runs->end(b);
     return a < b;
   }
 };
@@ -51,16 +51,14 @@ class ReturnProbability final : public LeafHeapPolicy<LeastLikely> {
   void on_split(RunId head, RunId tail) override {
     (*key_)[head] = (*key_)[tail];
     (*session_)[head] = (*session_)[tail];
-    heap_->update(tail);
   }
 
   void on_evictable(std::span<const RunId> runs, const RequestInfo& info) override {
     const double hint = info.return_probability;
     const double p = std::clamp(hint >= 0 ? hint : unknown_, kLeast, 1 - kLeast);
-    const double lead = std::log(p / (1 - p)) * interval_;
+    const double key = std::log(p / (1 - p)) * interval_ + info.now;
     for (const RunId r : runs) {
       if (runs_->last_use[r] != info.now) continue;  // a lease that ends is no use
-      const double key = lead + info.now;
       if ((*session_)[r] != info.session && (*key_)[r] >= key) continue;
       (*key_)[r] = key;
       (*session_)[r] = info.session;

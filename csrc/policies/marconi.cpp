@@ -31,7 +31,7 @@ struct OlderThenDeeper {
 
   bool operator()(RunId a, RunId b) const {
     if ((*used)[a] != (*used)[b]) return (*used)[a] < (*used)[b];
-    if (runs->depth[a] != runs->depth[b]) return runs->depth[a] > runs->depth[b];
+    if (runs->end(a) != runs->end(b)) return runs->end(a) > runs->end(b);
     return a < b;
   }
 };

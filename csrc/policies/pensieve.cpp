@@ -18,7 +18,7 @@ namespace {
 struct LowerValue {
   PolicyContext context;
 
-  double cost(RunId r) const { return context.block_cost(context.runs.depth[r] + (context.runs.length[r] - 1.0)); }
+  double cost(RunId r) const { return context.block_cost(context.runs.end(r) - 1.0); }
 
   bool first(RunId a, RunId b, Time now) const {
     const RunTable& runs = context.runs;
@@ -28,7 +28,7 @@ struct LowerValue {
     const double y = b_cost * (now - runs.last_use[a]);
     if (x != y) return x < y;
     if (a_cost != b_cost) return a_cost < b_cost;
-    if (runs.depth[a] != runs.depth[b]) return runs.depth[a] > runs.depth[b];
+    if (runs.end(a) != runs.end(b)) return runs.end(a) > runs.end(b);
     return a < b;
   }
 
@@ -49,7 +49,6 @@ class Pensieve final : public Policy {
  public:
   void attach(const PolicyContext& context) override { leaves_.emplace(context.runs, LowerValue{context}); }
 
-  void on_split(RunId /*head*/, RunId tail) override { leaves_->update(tail); }
   void on_referenced(std::span<const RunId> runs) override { leaves_->remove(runs); }
 
   void on_evictable(std::span<const RunId> runs, const RequestInfo& info) override {

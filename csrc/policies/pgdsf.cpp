@@ -27,7 +27,7 @@ struct LowerPriority {
   bool operator()(RunId a, RunId b) const {
     if ((*priority)[a] != (*priority)[b]) return (*priority)[a] < (*priority)[b];
     if (runs->last_use[a] != runs->last_use[b]) return runs->last_use[a] < runs->last_use[b];
-    if (runs->depth[a] != runs->depth[b]) return runs->depth[a] > runs->depth[b];
+    if (runs->end(a) != runs->end(b)) return runs->end(a) > runs->end(b);
     return a < b;
   }
 };
@@ -45,7 +45,7 @@ class Pgdsf final : public LeafHeapPolicy<LowerPriority> {
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
     // Cost grows linearly with depth: the mean over the computed blocks is the cost in their middle.
     const double first = runs_->depth[stored.back()];
-    const double last = runs_->depth[stored.front()] + (runs_->length[stored.front()] - 1.0);
+    const double last = runs_->end(stored.front()) - 1.0;
     const double mean = context_->block_cost((first + last) / 2);
     for (const RunId r : stored) (*cost_)[r] = mean;
   }
@@ -53,7 +53,6 @@ class Pgdsf final : public LeafHeapPolicy<LowerPriority> {
   void on_split(RunId head, RunId tail) override {
     (*cost_)[head] = (*cost_)[tail];
     (*priority_)[head] = (*priority_)[tail];
-    heap_->update(tail);
   }
 
   void on_evictable(std::span<const RunId> runs, const RequestInfo& /*info*/) override {

@@ -24,16 +24,13 @@ struct SurplusFirst {
   const RunTable* runs;
   const LazyArray<std::uint32_t>* needed;  // blocks of its prefix that have to stay
 
-  std::uint32_t surplus(RunId r) const {
-    const std::uint32_t end = runs->depth[r] + runs->length[r];
-    return end - std::clamp((*needed)[r], runs->depth[r], end);
-  }
+  std::uint32_t surplus(RunId r) const { return runs->end(r) - std::clamp((*needed)[r], runs->depth[r], runs->end(r)); }
 
   bool operator()(RunId a, RunId b) const {
     const bool a_surplus = surplus(a) > 0;
     if (a_surplus != (surplus(b) > 0)) return a_surplus;
     if (runs->last_use[a] != runs->last_use[b]) return runs->last_use[a] < runs->last_use[b];
-    if (runs->depth[a] != runs->depth[b]) return runs->depth[a] > runs->depth[b];
+    if (runs->end(a) != runs->end(b)) return runs->end(a) > runs->end(b);
     return a < b;
   }
 };
@@ -53,20 +50,15 @@ class TailOptimizedLru final : public LeafHeapPolicy<SurplusFirst> {
     for (const RunId r : stored) (*needed_)[r] = 0;
   }
 
-  void on_split(RunId head, RunId tail) override {
-    (*needed_)[head] = (*needed_)[tail];
-    heap_->update(tail);
-  }
+  void on_split(RunId head, RunId tail) override { (*needed_)[head] = (*needed_)[tail]; }
 
   void on_evictable(std::span<const RunId> runs, const RequestInfo& /*info*/) override {
-    const double tokens = block_tokens_ * (runs_->depth[runs[0]] + runs_->length[runs[0]]) - spared_;
+    const double tokens = block_tokens_ * runs_->end(runs[0]) - spared_;
     const auto needed =
         static_cast<std::uint32_t>(std::clamp((tokens + block_tokens_ - 1) / block_tokens_, 0.0, kMost));
     for (const RunId r : runs) (*needed_)[r] = std::max((*needed_)[r], needed);
     heap_->add(runs);
   }
-
-  void on_trimmed(RunId run) override { heap_->update(run); }
 
   std::uint32_t expendable(RunId run) const override {
     const std::uint32_t surplus = SurplusFirst{runs_, &*needed_}.surplus(run);

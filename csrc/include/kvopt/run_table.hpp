@@ -78,6 +78,8 @@ struct RunTable : std::enable_shared_from_this<RunTable> {
     return references[r] == 0 &&
            (flags[r] & (run_flag::kLive | run_flag::kForgotten | run_flag::kChosen)) == run_flag::kLive;
   }
+  // Blocks of its prefix up to its deep end.
+  std::uint32_t end(RunId r) const { return depth[r] + length[r]; }
   // Evictable, and nothing cached behind it: what a policy may choose.
   bool is_victim(RunId r) const { return children[r] == 0 && evictable(r); }
 

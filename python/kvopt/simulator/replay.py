@@ -47,10 +47,11 @@ def replay(
 
     `p_star` (tokens) sets the prefill cost of `cost_saved`; `threads` is at most how many cells run at once (all cores
     unless given). Every argument is checked before any work starts: UnknownPolicyError names the nearest policy,
-    ConfigError any other argument. A policy that breaks its contract ends the replay with PolicyError.
+    ConfigError any other argument, and the hint that a policy needs and the trace lacks. A policy that breaks its contract ends the replay with PolicyError.
     """
     sizes = _check_capacities(capacities)
     named = _check_policies(policies, len(sizes))
+    _check_hints(trace, named)
     p_star = check_p_star(p_star)
     workers = _check_threads(threads)
     cells = [_Cell(name, new_policy(policy), capacity) for capacity in sizes for name, policy in named.items()]
@@ -137,6 +138,16 @@ def _check_policies(policies: Sequence[PolicyLike] | PolicyLike, capacities: int
     return named
 
 
+def _check_hints(trace: Trace, named: dict[str, PolicyLike]) -> None:
+    needs = {policy.name: policy.needs for policy in _core.policies()}
+    for name, policy in named.items():
+        if not isinstance(policy, str):
+            continue
+        for hint in needs[_core.parse_policy(policy)[0]]:
+            if not trace.knows(hint):
+                raise ConfigError(f"policies: {name} needs the hint {hint!r}, which no request of {trace.name} carries")
+
+
 def _check_capacities(capacities: Sequence[int] | int) -> list[int]:
     asked: Iterable[int] = capacities if isinstance(capacities, Iterable) else [capacities]
     sizes = list(dict.fromkeys(check_capacity(capacity) for capacity in asked))
@@ -163,6 +174,8 @@ def _context(trace: Trace) -> dict[str, NDArray[Any]]:
         "gap": trace.gap,
         "stop": trace.stop,
         "subagent": trace.subagent.astype(np.uint8),
+        "steps": trace.steps,
+        "return_probability": trace.return_probability,
     }
 
 
