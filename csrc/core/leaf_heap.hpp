@@ -24,6 +24,7 @@ class LeafHeap {
  public:
   LeafHeap(const RunTable& runs, Less less) : runs_(runs), less_(std::move(less)), place_(runs.capacity) {}
 
+  bool contains(RunId r) const { return place_[r] != 0; }
   RunId front() const { return heap_.front(); }
 
   void add(std::span<const RunId> evictable) {
@@ -70,8 +71,6 @@ class LeafHeap {
 
  private:
   static constexpr std::uint32_t kArity = 4;
-
-  bool contains(RunId r) const { return place_[r] != 0; }
 
   void put(std::uint32_t at, RunId r) {
     heap_[at] = r;

@@ -37,6 +37,14 @@ BuiltinPolicy s3_fifo();
 BuiltinPolicy sieve();
 BuiltinPolicy lirs();
 BuiltinPolicy priority();
+BuiltinPolicy t_lru();
+BuiltinPolicy workload_aware();
+BuiltinPolicy asymcache();
+BuiltinPolicy pensieve();
+BuiltinPolicy pgdsf();
+BuiltinPolicy marconi();
+BuiltinPolicy kvflow();
+BuiltinPolicy lpc();
 BuiltinPolicy dummy();
 
 }  // namespace builtin

@@ -141,7 +141,8 @@ def test_parameters_are_described_set_and_checked(cases: Path, small_trace_file:
     library = ["--policy-library", cases]
     described = kvopt("policies", "by-age", *library)
     assert "parameter oldest=0 (0 to 1): 1: the oldest first\n" in described
-    assert "needs: session\n" in described
+    assert "needs: nothing but the references\n" in described
+    assert "needs: session\n" in kvopt("policies", "by-session", *library)
     compare = ["compare", small_trace_file, "--rule", "flat", "--capacity", 4, *library]
     out = tmp_path / "out.json"
     kvopt(*compare, "--policy", "lru,by-age:oldest=1,by-age", "--json", out)
@@ -152,10 +153,10 @@ def test_parameters_are_described_set_and_checked(cases: Path, small_trace_file:
 
 
 def test_what_a_policy_needs_and_the_trace_lacks_is_said(cases: Path, small_trace_file: Path) -> None:
-    compare = ["compare", small_trace_file, "--rule", "flat", "--capacity", 4, "--policy-library", cases]
-    last = kvopt(*compare, "--policy", "by-age:oldest=1").splitlines()[-1]
-    assert last == "by-age:oldest=1 needs what this trace does not tell: session."
-    assert "needs what" not in kvopt(*compare, "--policy", "lru")
+    compare = ["compare", small_trace_file, "--capacity", 4, "--policy-library", cases]
+    for policy, hint in (("by-session:oldest=1", "session"), ("by-mood", "mood")):
+        said = refusal(*compare, "--policy", policy)
+        assert f"{policy} needs the hint '{hint}', which no request of small carries" in said
 
 
 def test_a_victim_that_is_none_ends_the_replay(cases: Path, small_trace_file: Path) -> None:

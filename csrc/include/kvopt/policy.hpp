@@ -31,8 +31,10 @@ struct RequestInfo {
   std::int32_t turn = -1;
   std::int32_t tool = -1;
   std::uint32_t output_tokens = 0;
-  float gap = -1;           // seconds between the session's previous answer and this request; negative: unknown
-  float expected_gap = -1;  // a client's hint: seconds until it returns; negative: unknown
+  float gap = -1;                 // seconds between the session's previous answer and this request; negative: unknown
+  float expected_gap = -1;        // a client's hint: seconds until it returns; negative: unknown
+  float return_probability = -1;  // a hint: whether the session goes on, 0 to 1; negative: unknown
+  std::int32_t steps = -1;        // a hint: requests of the session until this prefix is needed again; -1: unknown
   StopReason stop = StopReason::kUnknown;
   bool subagent = false;
   bool last_turn = false;
@@ -96,6 +98,9 @@ class Policy {
 
   // The next victim. There is one: `wanted` > 0 blocks are still needed, and at least as many can be evicted.
   virtual RunId choose(std::uint32_t wanted, Time now) = 0;
+  // How many blocks off the deep end of the run that choose() has just named may go (1 up); what is more stays, and
+  // choose() is asked again. By default all.
+  virtual std::uint32_t expendable(RunId /*run*/) const { return UINT32_MAX; }
 
   // Throws what went wrong in an earlier hook, if anything did. The pool calls it before it changes anything.
   virtual void check() const {}

@@ -79,7 +79,6 @@ def compare(
     from kvopt.cli.compare_table import print_comparison
     from kvopt.cli.console import output_console, progress_bar
     from kvopt.cost import model_geometry
-    from kvopt.simulator.needs import unmet_needs
     from kvopt.simulator.policy_source import policy_name
     from kvopt.simulator.replay import replay
 
@@ -101,11 +100,7 @@ def compare(
         files.write_json(json_file)
     if csv_file is not None:
         files.write_csv(csv_file)
-    console = output_console()
-    print_comparison(console, loaded, result, geometry)
-    for policy in policies:
-        if needs := unmet_needs(loaded, policy):
-            console.print(f"{policy} needs what this trace does not tell: {', '.join(needs)}.", markup=False)
+    print_comparison(output_console(), loaded, result, geometry)
 
 
 def _capacities(trace: Trace, blocks: list[int], memory: list[int], geometry: ModelGeometry | None) -> list[int]:

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kvopt import _core
+from kvopt.errors import ConfigError
 
 if TYPE_CHECKING:
     from kvopt.simulator.policy_source import PolicyLike
     from kvopt.workload.base import Trace
 
 
-def unmet_needs(trace: Trace, policy: PolicyLike) -> list[str]:
-    """What `policy` is nothing without and `trace` knows of no request, as names of PolicyInfo.needs."""
-    if not isinstance(policy, str):
-        return []
-    name, _ = _core.parse_policy(policy)
-    needs = next(info.needs for info in _core.policies() if info.name == name)
-    return [need for need in needs if not _is_known(getattr(trace, need, None))]
-
-
-def _is_known(column: NDArray[Any] | None) -> bool:
-    if not isinstance(column, np.ndarray):
-        return False
-    if column.dtype.kind == "f":
-        return bool(np.isfinite(column).any())
-    return bool((column > 0).any() or (column.dtype.kind == "i" and (column == 0).any()))
+def check_needs(trace: Trace, policies: Iterable[PolicyLike]) -> None:
+    """ConfigError where a policy is nothing without a hint that no request of the trace carries."""
+    needs = {policy.name: policy.needs for policy in _core.policies()}
+    for policy in policies:
+        if not isinstance(policy, str):
+            continue
+        name, _ = _core.parse_policy(policy)
+        for hint in needs[name]:
+            if not trace.knows(hint):
+                raise ConfigError(
+                    f"policies: {policy} needs the hint {hint!r}, which no request of {trace.name} carries"
+                )

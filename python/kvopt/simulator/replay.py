@@ -21,6 +21,7 @@ from kvopt.cost import DEFAULT_P_STAR, check_p_star
 from kvopt.errors import ConfigError, PolicyError
 from kvopt.policies import Policy
 from kvopt.simulator.measure import RequestWeights
+from kvopt.simulator.needs import check_needs
 from kvopt.simulator.policy_source import PolicyLike, breach, check_policy, new_policy
 from kvopt.simulator.result import ReplayResult, ReplayRow
 
@@ -54,11 +55,12 @@ def replay(
 
     `p_star` (tokens) sets the prefill cost of `cost_saved` and of policies with a cost model; `threads` is at most how
     many cells run at once (all cores unless given). Every argument is checked before any work starts:
-    UnknownPolicyError names the nearest policy, ConfigError any other argument. A policy that breaks its contract ends
-    the replay with PolicyError.
+    UnknownPolicyError names the nearest policy, ConfigError any other argument, and a hint that a policy needs and the
+    trace lacks. A policy that breaks its contract ends the replay with PolicyError.
     """
     sizes = _check_capacities(capacities)
     named = _check_policies(policies, len(sizes))
+    check_needs(trace, named.values())
     rule = _check_rule(rule)
     p_star = check_p_star(p_star)
     workers = _check_threads(threads)
@@ -195,6 +197,8 @@ def _context(trace: Trace) -> dict[str, NDArray[Any]]:
         "gap": trace.gap,
         "stop": trace.stop,
         "subagent": trace.subagent.astype(np.uint8),
+        "steps": trace.steps,
+        "return_probability": trace.return_probability,
     }
 
 

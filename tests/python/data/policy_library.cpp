@@ -55,11 +55,11 @@ class Told final : public Wrong {
   std::string told_;
 };
 
-kvopt::PolicyEntry by_age(const char* name, kvopt::PolicyParameter parameter) {
+kvopt::PolicyEntry by_age(const char* name, kvopt::PolicyParameter parameter, std::vector<std::string> needs = {}) {
   return kvopt::plugin_policy<ByAge>({.name = name,
                                       .summary = "by age",
                                       .reference = "a test",
-                                      .needs = {"session"},
+                                      .needs = std::move(needs),
                                       .parameters = {std::move(parameter)}});
 }
 
@@ -82,7 +82,8 @@ std::vector<kvopt::PolicyEntry> entries_of(std::string_view test) {
   if (test == "parameters that no constructor takes") {
     return {kvopt::plugin_policy<Wrong>({.name = "deaf", .summary = "", .reference = "", .parameters = {kOldest}})};
   }
-  return {by_age("by-age", kOldest), wrong("wrong"),
+  return {by_age("by-age", kOldest), by_age("by-session", kOldest, {"session"}), by_age("by-mood", kOldest, {"mood"}),
+          wrong("wrong"),
           kvopt::plugin_policy<Told>({.name = "told", .summary = "fails", .reference = "a test"})};
 }
 
