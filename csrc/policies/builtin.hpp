@@ -26,6 +26,15 @@ namespace builtin {
 BuiltinPolicy lru();
 BuiltinPolicy fifo();
 BuiltinPolicy lfu();
+BuiltinPolicy lfu_da();
+BuiltinPolicy lru_k();
+BuiltinPolicy w_tinylfu();
+BuiltinPolicy lecar();
+BuiltinPolicy cacheus();
+BuiltinPolicy gdsf();
+BuiltinPolicy lhd();
+BuiltinPolicy hyperbolic();
+BuiltinPolicy random();
 BuiltinPolicy priority();
 BuiltinPolicy dummy();
 
