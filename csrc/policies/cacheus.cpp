@@ -1,15 +1,16 @@
 // Cacheus: evict by a scan-resistant LRU or by a churn-resistant LFU, drawn by two weights that are learned from regret
 // at a rate that is learned too.
 //
-// Reference: Rodriguez et al., "Learning Cache Replacement with CACHEUS", FAST 2021. SR-LRU splits the cache into S, for
-// what was stored lately or fell out of R, and R, for what was hit or came back from its history; their sizes follow
-// which of both is regretted. CR-LFU takes the most recently used of the least frequency, and frequencies survive in the
-// history. When a block comes back that one expert wanted out and the other did not, its weight is multiplied by
-// e^-rate. The rate climbs the hill of the hit ratio, once a capacity of references. libCacheSim also shrinks the cache
-// to S's size while it fills, and its rate never changes (integer division); neither is in the paper. Frequencies stop
-// at 65,535. Under the prefix rule sizes are in blocks, what requests hold counts in none, and a run that loses its last
-// child is the next of its queue. Structure: two queues of runs, oldest first; a queue of leaves for each frequency;
-// three tables of ghosts. Complexity: O(1) a run. 100 bytes a run and 0.5 MiB, allocated in attach().
+// Reference: Rodriguez et al., "Learning Cache Replacement with CACHEUS", FAST 2021. SR-LRU splits the cache into S,
+// for what was stored lately or fell out of R, and R, for what was hit or came back from its history; their sizes
+// follow which of both is regretted. CR-LFU takes the most recently used of the least frequency, and frequencies
+// survive in the history. When a block comes back that one expert wanted out and the other did not, its weight is
+// multiplied by e^-rate. The rate climbs the hill of the hit ratio, once a capacity of references. libCacheSim also
+// shrinks the cache to S's size while it fills, and its rate never changes (integer division); neither is in the paper.
+// Frequencies stop at 65,535. Under the prefix rule sizes are in blocks, what requests hold counts in none, and a run
+// that loses its last child is the next of its queue. Structure: two queues of runs, oldest first; a queue of leaves
+// for each frequency; three tables of ghosts. Complexity: O(1) a run. 100 bytes a run and 0.5 MiB, allocated in
+// attach().
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -92,6 +93,7 @@ class Cacheus final : public Policy {
       const double sum = weight_[0] + weight_[1];
       weight_ = {weight_[0] / sum, weight_[1] / sum};
       State& state = (*state_)[r];
+      end_demotion(state);  // an earlier run of this id may have been forgotten while it was held
       const GhostTable::Ghost g = history_->take(key);
       if (g == GhostTable::kNoGhost) {
         state = {.frequency = 1, .queue = kScan, .fresh = true};
@@ -108,6 +110,7 @@ class Cacheus final : public Policy {
   }
 
   void on_split(RunId head, RunId tail) override {
+    end_demotion((*state_)[head]);
     (*state_)[head] = (*state_)[tail];
     demoted_ += (*state_)[head].demoted ? 1 : 0;
   }
@@ -128,8 +131,7 @@ class Cacheus final : public Policy {
         state.queue = kReused;
         if (state.demoted) {
           resize(-ratio(fresh_, demoted_) * runs_->length[r]);
-          state.demoted = false;
-          --demoted_;
+          end_demotion(state);
         }
       }
       enter(r, state.queue);
@@ -142,7 +144,7 @@ class Cacheus final : public Policy {
 
   void on_dropped(std::span<const RunId> runs) override {
     on_referenced(runs);
-    for (const RunId r : runs) demoted_ -= (*state_)[r].demoted ? 1 : 0;
+    for (const RunId r : runs) end_demotion((*state_)[r]);
   }
 
   void on_uncovered(RunId run) override {
@@ -197,7 +199,9 @@ class Cacheus final : public Policy {
   };
 
   // How far a size moves for each block that shows that it is wrong.
-  static double ratio(std::uint32_t a, std::uint32_t b) { return std::max(1.0, std::round(a / std::max(1.0, b * 1.0))); }
+  static double ratio(std::uint32_t a, std::uint32_t b) {
+    return std::max(1.0, std::round(a / std::max(1.0, b * 1.0)));
+  }
 
   void resize(double blocks) {
     scan_room_ = std::clamp(scan_room_ + blocks, 1.0, std::max(1.0, runs_->capacity - 1.0));
@@ -215,6 +219,11 @@ class Cacheus final : public Policy {
     enter(r, kScan);
     demoted_ += (*state_)[r].demoted ? 0 : 1;
     (*state_)[r].demoted = true;
+  }
+
+  void end_demotion(State& state) {
+    demoted_ -= state.demoted ? 1 : 0;
+    state.demoted = false;
   }
 
   void count(std::uint32_t blocks) {
@@ -245,11 +254,12 @@ class Cacheus final : public Policy {
 }  // namespace
 
 BuiltinPolicy builtin::cacheus() {
-  return {{.name = "cacheus",
-           .summary = "scan-resistant LRU or churn-resistant LFU, drawn by weights learned from regret",
-           .reference = "Rodriguez et al., FAST 2021",
-           .parameters = {seed_parameter()}},
-          [](std::span<const double> p) -> std::unique_ptr<Policy> { return std::make_unique<Cacheus>(seed_of(p[0])); }};
+  return {
+      {.name = "cacheus",
+       .summary = "scan-resistant LRU or churn-resistant LFU, drawn by weights learned from regret",
+       .reference = "Rodriguez et al., FAST 2021",
+       .parameters = {seed_parameter()}},
+      [](std::span<const double> p) -> std::unique_ptr<Policy> { return std::make_unique<Cacheus>(seed_of(p[0])); }};
 }
 
 }  // namespace kvopt

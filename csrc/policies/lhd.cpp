@@ -3,12 +3,12 @@
 //
 // Reference: Beckmann, Chen and Cidon, "LHD: Improving Cache Hit Rate by Maximizing Hit Density", NSDI 2018. The class
 // is the logarithm of the last two ages at a hit; densities are learned from decaying counts of hits and evictions by
-// class and age, and start at (class + 1) / age. A few blocks are explorers, which stay until they are old: while the
-// first densities are learned. Ages are counted in references to blocks, in steps that suit the capacity; libCacheSim
-// adapts the steps while it runs. Under the prefix rule a run counts as its blocks in what is learned.
-// Structure: an array of the leaves, what each run went through, and a table of densities.
-// Complexity: O(samples) an eviction, O(1) a hit, a pass over the table every 2^k references. 32 bytes a run and 3.7
-// MiB, allocated in attach().
+// class and age. As in libCacheSim they start at (17 + class) / (1 + age), and until they were learned 50 times,
+// victims come from 8 samples, and a few blocks are explorers, which stay until they are old. Ages are counted in
+// references to blocks, in steps that suit the capacity; libCacheSim adapts the steps while it runs. Under the prefix
+// rule a run counts as its blocks in what is learned. Structure: an array of the leaves, what each run went through,
+// and a table of densities. Complexity: O(samples) an eviction, O(1) a hit, a pass over the table every 2^k references.
+// 24 bytes a run and 3.7 MiB, allocated in attach().
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -25,49 +25,59 @@ namespace {
 constexpr std::uint32_t kAges = 20'000;
 constexpr std::uint32_t kClasses = 16;
 
-// Hits to come per time to come, by class and age.
+// Until densities were learned this often, few samples are drawn and explorers sent, to learn sooner.
+constexpr std::uint32_t kWarmUps = 50;
+constexpr std::uint32_t kWarmUpSamples = 8;
+
+// Hits to come per time to come, by class and age. What reaches the last age is worth less than anything else.
 class HitDensities {
  public:
-  HitDensities() : cells_(std::size_t{kClasses} * kAges) {
+  HitDensities() : density_(kCells), events_(kCells) {
     for (std::uint32_t c = 0; c < kClasses; ++c) {
-      for (std::uint32_t age = 0; age < kAges; ++age) cell(c, age).density = (c + 1.F) / (age + 1.F);
+      for (std::uint32_t age = 0; age < kAges; ++age) density_[at(c, age)] = (kClasses + c + 1.F) / (age + 1.F);
+      density_[at(c, kAges - 1)] = kLowest;
     }
   }
 
-  float density(std::uint32_t c, std::uint32_t age) const { return cells_[std::size_t{c} * kAges + age].density; }
-  void add_hits(std::uint32_t c, std::uint32_t age, std::uint32_t blocks) { cell(c, age).hits += blocks; }
-  void add_evictions(std::uint32_t c, std::uint32_t age, std::uint32_t blocks) { cell(c, age).evictions += blocks; }
+  float density(std::uint32_t c, std::uint32_t age) const { return density_[at(c, age)]; }
+  void add_hits(std::uint32_t c, std::uint32_t age, std::uint32_t blocks) { events_[at(c, age)].hits += blocks; }
+  void add_evictions(std::uint32_t c, std::uint32_t age, std::uint32_t blocks) {
+    events_[at(c, age)].evictions += blocks;
+  }
 
   // One pass from the oldest age down: the sums of what happens later, and the sum of those sums, which is the time.
   void learn(float decay) {
     for (std::uint32_t c = 0; c < kClasses; ++c) {
       float hits = 0;
-      float events = 0;
+      float all = 0;
       float time = 0;
       for (std::uint32_t age = kAges; age-- > 0;) {
-        Cell& at = cell(c, age);
-        at.hits *= decay;
-        at.evictions *= decay;
-        hits += at.hits;
-        events += at.hits + at.evictions;
-        time += events;
-        at.density = events > 1e-5F ? hits / time : 0;
+        Events& events = events_[at(c, age)];
+        events.hits *= decay;
+        events.evictions *= decay;
+        hits += events.hits;
+        all += events.hits + events.evictions;
+        time += all;
+        density_[at(c, age)] = all > 1e-5F ? hits / time : 0;
       }
+      density_[at(c, kAges - 1)] = kLowest;
     }
   }
 
-  std::size_t bytes() const { return cells_.size() * sizeof(Cell); }
+  std::size_t bytes() const { return density_.size() * sizeof(float) + events_.size() * sizeof(Events); }
 
  private:
-  struct Cell {
-    float density;
+  struct Events {
     float hits;
     float evictions;
   };
+  static constexpr std::size_t kCells = std::size_t{kClasses} * kAges;
+  static constexpr float kLowest = std::numeric_limits<float>::lowest();
 
-  Cell& cell(std::uint32_t c, std::uint32_t age) { return cells_[std::size_t{c} * kAges + age]; }
+  static std::size_t at(std::uint32_t c, std::uint32_t age) { return std::size_t{c} * kAges + age; }
 
-  LazyArray<Cell> cells_;
+  LazyArray<float> density_;
+  LazyArray<Events> events_;
 };
 
 class Lhd final : public LeafArrayPolicy {
@@ -104,14 +114,16 @@ class Lhd final : public LeafArrayPolicy {
 
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
     for (const RunId r : stored) {
-      (*past_)[r] = {};
-      refer(r);
       Past& past = (*past_)[r];
+      end_exploring(past);  // an earlier run of this id may have been forgotten while it was held
+      past = {};
+      refer(r);
       if (!past.explorer && density(r) < victim_density_) newest_[next_newest_++ % newest_.size()] = r;
     }
   }
 
   void on_split(RunId head, RunId tail) override {
+    end_exploring((*past_)[head]);
     (*past_)[head] = (*past_)[tail];
     (*past_)[head].explorer = false;
   }
@@ -136,7 +148,8 @@ class Lhd final : public LeafArrayPolicy {
         victim = r;
       }
     };
-    for (std::uint32_t i = 0; i < samples_; ++i) consider((*leaves_)[random_.below(leaves_->size())]);
+    const std::uint32_t samples = learned_ < kWarmUps ? std::min(samples_, kWarmUpSamples) : samples_;
+    for (std::uint32_t i = 0; i < samples; ++i) consider((*leaves_)[random_.below(leaves_->size())]);
     for (const RunId r : newest_) {
       if (r != kNoRun && runs_->is_victim(r)) consider(r);
     }
@@ -144,9 +157,7 @@ class Lhd final : public LeafArrayPolicy {
     return victim;
   }
 
-  std::size_t bytes() const override {
-    return leaves_->bytes() + past_->size() * sizeof(Past) + densities_->bytes();
-  }
+  std::size_t bytes() const override { return leaves_->bytes() + past_->size() * sizeof(Past) + densities_->bytes(); }
 
  private:
   struct Past {
@@ -169,9 +180,7 @@ class Lhd final : public LeafArrayPolicy {
 
   float density(RunId r) const {
     const Past& past = (*past_)[r];
-    const std::uint32_t age = age_of(past);
-    if (age == kAges - 1) return std::numeric_limits<float>::lowest();
-    float d = densities_->density(past.hit_class, age);
+    float d = densities_->density(past.hit_class, age_of(past));
     if (cost_) d *= static_cast<float>(context_->block_cost(runs_->depth[r] + (runs_->length[r] - 1) / 2.0));
     return past.explorer ? d + 1 : d;
   }
@@ -180,7 +189,7 @@ class Lhd final : public LeafArrayPolicy {
     Past& past = (*past_)[r];
     past.last = clock_;
     end_exploring(past);
-    if (learned_ < 50 && explorers_left_ > 0 && random_.below(32) == 0) {
+    if (learned_ < kWarmUps && explorers_left_ > 0 && random_.below(32) == 0) {
       past.explorer = true;
       --explorers_left_;
     }
@@ -221,7 +230,7 @@ BuiltinPolicy builtin::lhd() {
   return {{.name = "lhd",
            .summary = "least hits to come for the time to come, by class and age, of a random sample",
            .reference = "Beckmann et al., NSDI 2018",
-           .parameters = {{"sample", 32, 1, 1024, "leaves looked at for each victim"},
+           .parameters = {{"sample", 32, 1, 1024, "leaves looked at for each victim, once the densities are learned"},
                           {"interval", 20, 8, 40, "k: the densities are learned anew every 2^k references"},
                           {"decay", 0.9, 0, 1, "what is left of the counts each time"},
                           {"cost", 0, 0, 1, "1: weigh hits with the prefill time of a block at its depth"},

@@ -1,5 +1,5 @@
-// W-TinyLFU: new blocks enter a small window; from there they get into the main part only by displacing a block that was
-// seen less often. The main part is a segmented LRU: on probation until hit, then protected.
+// W-TinyLFU: new blocks enter a small window; from there they get into the main part only by displacing a block that
+// was seen less often. The main part is a segmented LRU: on probation until hit, then protected.
 //
 // Reference: Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM Transactions on
 // Storage 2017. Every reference is counted; libCacheSim counts no hits in the window, and a candidate twice. Under the
