@@ -226,8 +226,9 @@ def test_a_refused_library_leaves_nothing_and_a_loaded_one_may_be_named_again(ca
         "    assert [info.name for info in policies()] == before\n"
         "else:\n"
         "    for _ in range(2):\n"
-        "        assert [info.name for info in load_library(sys.argv[1])] == ['by-age', 'wrong', 'told']\n"
-        "    assert [info.name for info in policies()] == [*before, 'by-age', 'wrong', 'told']\n"
+        "        names = [info.name for info in load_library(sys.argv[1])]\n"
+        "        assert names == ['by-age', 'by-session', 'by-mood', 'wrong', 'told']\n"
+        "    assert [info.name for info in policies()] == [*before, *names]\n"
         "    assert parse_policy('by-age:oldest=1') == ('by-age', {'oldest': 1.0})\n"
     )
     for case in ("", "existing name"):
