@@ -49,10 +49,10 @@ def replay(
     unless given). Every argument is checked before any work starts: UnknownPolicyError names the nearest policy,
     ConfigError any other argument. A policy that breaks its contract ends the replay with PolicyError.
     """
-    sizes = _check_capacities(capacities)
+    sizes = check_capacities(capacities)
     named = _check_policies(policies, len(sizes))
     p_star = check_p_star(p_star)
-    workers = _check_threads(threads)
+    workers = check_threads(threads)
     cells = [_Cell(name, new_policy(policy), capacity) for capacity in sizes for name, policy in named.items()]
     rows = _Replay(trace, p_star).run(cells, workers, progress or _silent)
     return ReplayResult(dict(trace.summary()) | {"p_star": p_star}, tuple(rows))
@@ -152,7 +152,8 @@ def _check_policies(policies: Sequence[PolicyLike] | PolicyLike, capacities: int
     return named
 
 
-def _check_capacities(capacities: Sequence[int] | int) -> list[int]:
+def check_capacities(capacities: Sequence[int] | int) -> list[int]:
+    """The capacities in blocks, without repeats; ConfigError for none, or for one that `check_capacity` refuses."""
     asked: Iterable[int] = capacities if isinstance(capacities, Iterable) else [capacities]
     sizes = list(dict.fromkeys(check_capacity(capacity) for capacity in asked))
     if not sizes:
@@ -160,7 +161,8 @@ def _check_capacities(capacities: Sequence[int] | int) -> list[int]:
     return sizes
 
 
-def _check_threads(threads: int | None) -> int:
+def check_threads(threads: int | None) -> int:
+    """How many threads to use; ConfigError unless it is a whole number from 1 up, or None for all cores."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
