@@ -5,7 +5,7 @@ import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +14,10 @@ from kvopt import _core
 from kvopt.cost import prefill_cost
 from kvopt.errors import ConfigError
 from kvopt.simulator import replay, upper_bound, upper_bound_at
-from kvopt.simulator.upper_bound import Metric
+from kvopt.simulator.upper_bound import METRICS, Metric
 from kvopt.workload import Trace, read_trace
 from made_traces import SMALL_TRACE, make_trace
 
-METRICS: tuple[Metric, ...] = get_args(Metric)
 P_STAR = 700.0  # so small that depth matters on short paths
 BLOCK_TOKENS = 512
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Metric: TypeAlias = Literal["block_hit", "cost_saved"]
 
+METRICS: tuple[Metric, ...] = ("block_hit", "cost_saved")
+
 DEFAULT_STEPS = 1000
 
 
@@ -132,12 +134,17 @@ def upper_bound(
             seconds=bound.seconds,
         )
 
-    with ThreadPoolExecutor(min(workers, len(cells)), thread_name_prefix="kvopt-replay-bound") as executor:
+    executor = ThreadPoolExecutor(min(workers, len(cells)), thread_name_prefix="kvopt-replay-bound")
+    try:
         futures = {executor.submit(compute, *cell): index for index, cell in enumerate(cells)}
         for future in as_completed(futures):
             rows[futures[future]] = future.result()
             if progress is not None:
                 progress(len(rows), len(cells), "bounds")
+    except BaseException:
+        executor.shutdown(wait=False, cancel_futures=True)
+        raise
+    executor.shutdown()
     summary = dict(trace.summary()) | {"p_star": p_star, "bypass": bypass, "window": window}
     return UpperBounds(summary, tuple(rows[index] for index in range(len(cells))))
 
@@ -172,7 +179,7 @@ def _check_metrics(metric: Metric | Sequence[Metric]) -> list[Metric]:
     if not asked:
         raise ConfigError("metric: empty; it must be 'block_hit' or 'cost_saved'")
     for name in asked:
-        if name not in ("block_hit", "cost_saved"):
+        if name not in METRICS:
             raise ConfigError(f"metric: {name!r} is not 'block_hit' or 'cost_saved'")
     return asked
 
