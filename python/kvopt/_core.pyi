@@ -297,3 +297,42 @@ class StackDistances:
     def block_references(self) -> int: ...
 
 def lru_stack_distances(prefix: PrefixTrace) -> StackDistances: ...
+
+class UpperBound:
+    def __init__(self, *args: Never, **kwargs: Never) -> None: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def uniform(self) -> float: ...
+    @property
+    def total(self) -> float: ...
+    @property
+    def skipped(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def prices(self) -> NDArray[np.float64]: ...
+
+def upper_bound(
+    prefix: PrefixTrace,
+    capacity: int,
+    metric: Literal["block_hit", "cost_saved"] = "block_hit",
+    *,
+    bypass: bool = False,
+    window: int = 1,
+    steps: int = 1000,
+    block_tokens: int = 16,
+    p_star: float = 28600.0,
+) -> UpperBound: ...
+def upper_bound_at(
+    prefix: PrefixTrace,
+    prices: ArrayLike,
+    capacity: int,
+    metric: Literal["block_hit", "cost_saved"] = "block_hit",
+    *,
+    bypass: bool = False,
+    block_tokens: int = 16,
+    p_star: float = 28600.0,
+) -> UpperBound: ...

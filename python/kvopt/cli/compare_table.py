@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from kvopt.cost import ModelGeometry
     from kvopt.simulator.result import ReplayResult, ReplayRow
+    from kvopt.simulator.upper_bound import UpperBounds
     from kvopt.workload.base import Trace
 
 LEAST_GAP = 0.0005
@@ -90,8 +92,17 @@ def standings(result: ReplayResult) -> list[Standing]:
     ]
 
 
-def print_comparison(console: Console, trace: Trace, result: ReplayResult, model: ModelGeometry | None) -> None:
-    """Print the trace in a line, the table, and what it says in a sentence."""
+def print_comparison(
+    console: Console,
+    trace: Trace,
+    result: ReplayResult,
+    model: ModelGeometry | None,
+    bounds: Sequence[UpperBounds] = (),
+) -> None:
+    """Print the trace in a line, the table, and what it says in a sentence.
+
+    `bounds` hold block hit and cost saved at each capacity of the result, and become a row each.
+    """
     console.print(
         Text(
             f"{trace.name}: {trace.requests:,} requests, {trace.block_references:,} block references, "
@@ -108,12 +119,14 @@ def print_comparison(console: Console, trace: Trace, result: ReplayResult, model
         table.add_column(name, justify="right")
     levels = standings(result)
     for level in levels:
+        size = [] if model is None else [_gibibytes(level.capacity * model.bytes_per_block(trace.block_tokens))]
         for row in level.rows:
-            memory = [] if model is None else [_gibibytes(row.capacity * model.bytes_per_block(trace.block_tokens))]
             style = "dim" if row.policy in level.offline else "bold" if row is level.best else ""
             skipped = [f"{row.skipped:,}"] if skips else []
             figures = (*_figures(level, row), *skipped, f"{row.seconds:.3f}")
-            table.add_row(f"{row.capacity:,}", *memory, *map(Text, figures), style=style)
+            table.add_row(f"{row.capacity:,}", *size, *map(Text, figures), style=style)
+        for bound in bounds:
+            table.add_row(f"{level.capacity:,}", *size, *map(Text, _bound_figures(level, bound, skips)), style="dim")
         table.add_section()
     console.print()
     print_table(console, table, spare=("time s", "evictions", "token hit", "gap closed", "vs lru"))
@@ -152,6 +165,21 @@ def _figures(level: Standing, row: ReplayRow) -> list[str]:
         f"{100 * level.over_lru(row):+z.2f}",
         "-" if closed is None or closed < 0 else f"{closed:.0%}",
         f"{row.evictions:,}",
+    ]
+
+
+def _bound_figures(level: Standing, bounds: UpperBounds, skips: bool) -> list[str]:
+    hit, saved = (bounds.row(metric, level.capacity) for metric in ("block_hit", "cost_saved"))
+    return [
+        "bound-bypass" if bounds.trace["bypass"] else "bound",
+        f"{hit.bound:.2%}",
+        "-",
+        f"{saved.bound:.2%}",
+        f"{100 * (saved.bound - level._of('lru').cost_saved):+z.2f}",
+        "-",
+        "-",
+        *([f"{saved.skipped:,}"] if skips else []),
+        f"{hit.seconds + saved.seconds:.3f}",
     ]
 
 

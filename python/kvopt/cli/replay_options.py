@@ -1,4 +1,4 @@
-"""The options that `kvopt compare` and `kvopt mrc` share: capacities, cost, threads, result files."""
+"""The options that `kvopt bound`, `kvopt compare` and `kvopt mrc` share: capacities, cost, threads, result files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COST_AND_THREADS = (
         metavar="TOKENS",
         help="Prompt position where attention doubles a token's prefill cost.",
     ),
-    click.option("--threads", type=click.IntRange(min=1), help="Replays at once.  [default: all cores]"),
+    click.option("--threads", type=click.IntRange(min=1), help="Replays or bounds at once.  [default: all cores]"),
 )
 
 

@@ -58,12 +58,12 @@ def replay(
     UnknownPolicyError names the nearest policy, ConfigError any other argument, and a hint that a policy needs and the
     trace lacks. A policy that breaks its contract ends the replay with PolicyError.
     """
-    sizes = _check_capacities(capacities)
+    sizes = check_capacities(capacities)
     named = _check_policies(policies, len(sizes))
     check_needs(trace, named.values())
     rule = _check_rule(rule)
     p_star = check_p_star(p_star)
-    workers = _check_threads(threads)
+    workers = check_threads(threads)
     cells = [_Cell(name, new_policy(policy), capacity) for capacity in sizes for name, policy in named.items()]
     rows = _Replay(trace, rule, p_star).run(cells, workers, progress or _silent)
     return ReplayResult(dict(trace.summary()) | {"rule": rule, "p_star": p_star}, tuple(rows))
@@ -165,7 +165,8 @@ def _check_policies(policies: Sequence[PolicyLike] | PolicyLike, capacities: int
     return named
 
 
-def _check_capacities(capacities: Sequence[int] | int) -> list[int]:
+def check_capacities(capacities: Sequence[int] | int) -> list[int]:
+    """The capacities in blocks, without repeats; ConfigError for none, or for one that `check_capacity` refuses."""
     asked: Iterable[int] = capacities if isinstance(capacities, Iterable) else [capacities]
     sizes = list(dict.fromkeys(check_capacity(capacity) for capacity in asked))
     if not sizes:
@@ -179,7 +180,8 @@ def _check_rule(rule: Rule) -> Rule:
     return rule
 
 
-def _check_threads(threads: int | None) -> int:
+def check_threads(threads: int | None) -> int:
+    """How many threads to use; ConfigError unless it is a whole number from 1 up, or None for all cores."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
