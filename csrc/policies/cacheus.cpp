@@ -9,7 +9,7 @@
 // shrinks the cache to S's size while it fills, and its rate never changes (integer division); neither is in the paper.
 // Frequencies stop at 65,535. Under the prefix rule sizes are in blocks, what requests hold counts in none, and a run
 // that loses its last child is the next of its queue. Structure: two queues of runs, oldest first; a queue of leaves
-// for each frequency; three tables of ghosts. Complexity: O(1) a run. 100 bytes a run and 0.5 MiB, allocated in
+// for each frequency; three tables of ghosts. Complexity: O(1) a run. 96 bytes a run and 0.5 MiB, allocated in
 // attach().
 #include <algorithm>
 #include <array>

@@ -7,7 +7,7 @@
 // recently used among equals. Under the prefix rule LRU is leaf first by itself (lru.cpp), LFU looks at leaves only: a
 // parent that loses its last child is the first of its frequency.
 // Structure: a list of runs, oldest first; a queue of leaves for each frequency; a table of ghosts.
-// Complexity: O(1) a run. 48 bytes a run and 0.5 MiB, allocated in attach().
+// Complexity: O(1) a run. 64 bytes a run and 0.5 MiB, allocated in attach().
 #include <cmath>
 
 #include "core/frequency_queues.hpp"

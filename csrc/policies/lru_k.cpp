@@ -32,6 +32,7 @@ class LruK final : public Policy {
   }
 
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
+    heap_->remove(stored);  // an earlier run of this id may have been forgotten while it was held
     for (const RunId r : stored) {
       const GhostTable::Ghost g = ghosts_->take(runs_->first_key[r]);
       for (std::uint32_t i = 0; i < k_; ++i) {
@@ -42,6 +43,7 @@ class LruK final : public Policy {
 
   void on_split(RunId head, RunId tail) override {
     for (std::uint32_t i = 0; i < k_; ++i) time(head, i) = time(tail, i);
+    heap_->remove({&head, 1});
     heap_->copy_rank(tail, head);
   }
 

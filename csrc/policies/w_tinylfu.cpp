@@ -6,7 +6,7 @@
 // prefix rule a run is seen as often as its first block, sizes are in blocks, and what requests hold counts in none; a
 // run with children is passed over, and is the next of its segment when it loses the last child.
 // Structure: three queues of runs, oldest first, and a count-min sketch.
-// Complexity: O(1) a run, and a pass over the sketch once a sample. 17 bytes a run, allocated in attach().
+// Complexity: O(1) a run, and a pass over the sketch once a sample. 25 bytes a run, allocated in attach().
 #include <algorithm>
 #include <array>
 
