@@ -6,6 +6,7 @@ from kvopt._core import PolicyInfo, PolicyParameter, RequestInfo, StopReason, pa
 from kvopt.policies.base import Policy
 from kvopt.policies.dummy import DummyPolicy
 from kvopt.policies.ranking import RankingPolicy
+from kvopt.policies.retention import RetentionRange, retain_ranges
 
 __all__ = [
     "DummyPolicy",
@@ -14,7 +15,9 @@ __all__ = [
     "PolicyParameter",
     "RankingPolicy",
     "RequestInfo",
+    "RetentionRange",
     "StopReason",
     "parse_policy",
     "policies",
+    "retain_ranges",
 ]

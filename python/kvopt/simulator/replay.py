@@ -47,7 +47,8 @@ def replay(
 
     `p_star` (tokens) sets the prefill cost of `cost_saved`; `threads` is at most how many cells run at once (all cores
     unless given). Every argument is checked before any work starts: UnknownPolicyError names the nearest policy,
-    ConfigError any other argument, and the hint that a policy needs and the trace lacks. A policy that breaks its contract ends the replay with PolicyError.
+    ConfigError any other argument, and a hint that a policy needs and the trace lacks. A policy that breaks its
+    contract ends the replay with PolicyError.
     """
     sizes = _check_capacities(capacities)
     named = _check_policies(policies, len(sizes))
