@@ -90,13 +90,14 @@ class KvFlow final : public Policy {
       Session& session = (*sessions_)[s];
       // Under the flat rule a request comes block by block.
       if (!flat_ || runs_->depth[runs.back()] == 0) step(session);
+      ++session.runs;  // keeps it while its runs change hands
       const std::int64_t due = info.steps < 0 ? kUnknown : session.step + info.steps;
       for (const RunId r : runs) {
         if (owner(r) != s && nearer(r, due - session.step)) continue;
         disown(r);
         own(r, s, due);
       }
-      if (session.runs == 0) give_up(s);
+      if (--session.runs == 0) give_up(s);
     }
     for (const RunId r : runs) {
       if (runs_->children[r] == 0) on_uncovered(r);
@@ -113,6 +114,8 @@ class KvFlow final : public Policy {
     list(run);
     heap_->add(run);
   }
+
+  void on_trimmed(RunId run) override { heap_->update(run); }
 
   RunId choose(std::uint32_t /*wanted*/, Time /*now*/) override { return heap_->front(); }
   std::string verify() const override { return heap_->verify(); }

@@ -106,6 +106,11 @@ class WorkloadAware final : public Policy {
   void on_dropped(std::span<const RunId> runs) override { leaves_->remove(runs); }
   void on_uncovered(RunId run) override { leaves_->add(run, (*class_)[run]); }
 
+  void on_trimmed(RunId run) override {
+    leaves_->remove(run);
+    leaves_->add(run, (*class_)[run]);
+  }
+
   RunId choose(std::uint32_t /*wanted*/, Time now) override {
     now_ = now;
     renew(now);
@@ -113,8 +118,9 @@ class WorkloadAware final : public Policy {
     double least = 0;
     leaves_->for_each_front([&](std::uint32_t c, RunId r) {
       const double log_chance = log_reach_[c] - rate_[c] * (now - runs_->last_use[r]);
-      if (victim != kNoRun && (log_chance > least || (log_chance == least && runs_->end(r) <= runs_->end(victim)))) {
-        return;
+      if (victim != kNoRun && log_chance >= least) {
+        if (log_chance > least || runs_->end(r) < runs_->end(victim)) return;
+        if (runs_->end(r) == runs_->end(victim) && r > victim) return;
       }
       victim = r;
       least = log_chance;

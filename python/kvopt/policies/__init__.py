@@ -7,6 +7,7 @@ from kvopt.policies.base import Policy
 from kvopt.policies.dummy import DummyPolicy
 from kvopt.policies.library import load_library
 from kvopt.policies.ranking import RankingPolicy
+from kvopt.policies.retention import RetentionRange, retain_ranges
 
 __all__ = [
     "DummyPolicy",
@@ -15,8 +16,10 @@ __all__ = [
     "PolicyParameter",
     "RankingPolicy",
     "RequestInfo",
+    "RetentionRange",
     "StopReason",
     "load_library",
     "parse_policy",
     "policies",
+    "retain_ranges",
 ]
