@@ -32,6 +32,16 @@ POOLS = {10_000: 40, 100_000: 60, 1_000_000: 600}
 CALLS = {64: 2_000, 2_000: 400}
 """Blocks of a request, and how often each call is timed."""
 
+IN_ORDER = (
+    "match nothing",
+    "match",
+    "acquire, all hit",
+    "release after hit",
+    "acquire, all evicted",
+    "commit",
+    "release after miss",
+    "evict",
+)
 LONG_PROMPT = 6_400
 NOTHING = np.empty(0, dtype=np.uint64)
 
@@ -60,7 +70,8 @@ class CallTimes:
     def figures(self) -> dict[str, dict[str, float]]:
         """Median, 99th percentile and maximum of each, in nanoseconds a call."""
         found = {}
-        for name, values in self.samples.items():
+        for name in sorted(self.samples, key=IN_ORDER.index):
+            values = self.samples[name]
             p50, p99 = np.percentile(values, [50, 99])
             found[name] = {"p50": float(p50), "p99": float(p99), "max": float(max(values)), "calls": len(values)}
         return found

@@ -1,7 +1,7 @@
 """Print the figures of a benchmark run as Markdown tables: ``python bench/report.py build/bench.json``.
 
-Ratios compare medians of one run. "spread" is how far the median lies above the fastest round: what the machine was
-busy with besides.
+Several files are taken as parts of one run. Ratios compare medians. "spread" is how far the median lies above the
+fastest round: what the machine was busy with besides.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def replay_tables(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
         alone = info.get("alone_seconds")
         engine = info["engine"] + (", whole program" if alone else "")
         rows.append(Speed(engine, info["rule"], info["references"], stats["min"], stats["median"]))
-        if alone:
+        if alone and min(alone) > 0:  # else it took less than two runs of the program differ by
             name = f"{info['engine']}, replay alone"
             rows.append(Speed(name, info["rule"], info["references"], min(alone), median(alone)))
     for (trace, policy, capacity), rows in groups.items():
@@ -124,7 +124,8 @@ def memory_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
         what = f"peak of reading and replaying {info['trace']}, {info['form']}"
         rows.append((what, f"{info['peak'] / 1e6:.0f} MB", f"{info['before'] / 1e6:.0f} MB with nothing but imports"))
     for info, _ in of_question(benchmarks, "pool memory"):
-        what = f"pool of {info['pool']:,} blocks full of {info['load']} blocks, {info['runs']:,} runs"
+        content = {"agents": "agents’ chains", "scattered": "prompts of one block"}[info["load"]]
+        what = f"pool of {info['pool']:,} blocks full of {content}"
         size = f"{info['full_pool'] / info['pool']:.1f} bytes/block"
         rows.append((what, size, f"{info['stated_bytes'] / info['pool']:.1f} by its own account, at worst"))
     for info, stats in of_question(benchmarks, "load"):
@@ -147,8 +148,8 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def main(path: str) -> None:
-    benchmarks = json.loads(Path(path).read_text())["benchmarks"]
+def main(paths: list[str]) -> None:
+    benchmarks = [benchmark for path in paths for benchmark in json.loads(Path(path).read_text())["benchmarks"]]
     sections: list[Callable[[list[dict[str, Any]]], Iterator[str]]] = [
         replay_tables,
         capacity_table,
@@ -161,6 +162,6 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python bench/report.py FILE.json (from pytest --benchmark-json)")
-    main(sys.argv[1])
+    if len(sys.argv) < 2:
+        sys.exit("usage: python bench/report.py FILE.json ... (from pytest --benchmark-json)")
+    main(sys.argv[1:])

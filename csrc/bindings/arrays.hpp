@@ -17,6 +17,17 @@ namespace py = pybind11;
 template <class T>
 using Array = py::array_t<T, py::array::c_style>;
 
+// Whole numbers as an array of T; null when there are others. NumPy itself would cut the fractions off a list.
+template <class T>
+Array<T> to_integers(const py::object& values) {
+  if (!py::isinstance<py::array>(values) && py::isinstance<py::sequence>(values)) {
+    for (const auto& value : py::reinterpret_borrow<py::sequence>(values)) {
+      if (PyIndex_Check(value.ptr()) == 0) return py::reinterpret_steal<Array<T>>(py::handle());
+    }
+  }
+  return Array<T>::ensure(values);
+}
+
 template <class T>
 std::span<const T> as_span(const Array<T>& array) {
   return {array.data(), static_cast<std::size_t>(array.size())};

@@ -1,6 +1,8 @@
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <optional>
+#include <string>
 
 #include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
@@ -18,7 +20,7 @@ class KeyArgument {
  public:
   KeyArgument(const py::object& keys, std::uint32_t key_bytes) {
     if (key_bytes == 0) {
-      hashes_ = Array<std::uint64_t>::ensure(keys);
+      hashes_ = to_integers<std::uint64_t>(keys);
       if (!hashes_ || hashes_.ndim() != 1) {
         PyErr_Clear();
         throw ConfigError("keys must be a one-dimensional array of unsigned 64-bit integers");
@@ -33,7 +35,7 @@ class KeyArgument {
         throw ConfigError("keys must be uint8 of shape (n, " + std::to_string(key_bytes) + ")");
       }
     } else {
-      gather(py::cast<py::sequence>(keys), key_bytes);
+      gather(keys, key_bytes);
     }
     const auto n = static_cast<std::size_t>(bytes_.shape(0));
     digests_.resize(n);
@@ -44,18 +46,21 @@ class KeyArgument {
   Keys view() const { return view_; }
 
  private:
-  void gather(const py::sequence& keys, std::uint32_t key_bytes) {
-    bytes_ = Array<std::uint8_t>({static_cast<py::ssize_t>(keys.size()), static_cast<py::ssize_t>(key_bytes)});
+  void gather(const py::object& keys, std::uint32_t key_bytes) {
+    const std::string expected = "byte strings of length " + std::to_string(key_bytes);
+    if (!py::isinstance<py::sequence>(keys)) {
+      throw ConfigError("keys is " + py::cast<std::string>(py::repr(keys)) + "; it must be a sequence of " + expected);
+    }
+    const auto sequence = py::reinterpret_borrow<py::sequence>(keys);
+    bytes_ = Array<std::uint8_t>({static_cast<py::ssize_t>(sequence.size()), static_cast<py::ssize_t>(key_bytes)});
     std::uint8_t* out = bytes_.mutable_data();
-    for (const auto& key : keys) {
-      char* data = nullptr;
-      py::ssize_t size = 0;
-      if (PyBytes_AsStringAndSize(key.ptr(), &data, &size) != 0) throw py::error_already_set();
-      if (size != static_cast<py::ssize_t>(key_bytes)) {
-        throw ConfigError("a key of " + std::to_string(size) + " bytes; this pool's keys have " +
-                          std::to_string(key_bytes));
+    for (std::size_t i = 0; i < sequence.size(); ++i) {
+      const py::object key = sequence[i];
+      if (!py::isinstance<py::bytes>(key) || PyBytes_GET_SIZE(key.ptr()) != static_cast<py::ssize_t>(key_bytes)) {
+        throw ConfigError("key " + std::to_string(i) + " is " + py::cast<std::string>(py::repr(key)) +
+                          "; this pool's keys are " + expected);
       }
-      out = std::copy_n(reinterpret_cast<const std::uint8_t*>(data), size, out);
+      out = std::copy_n(reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(key.ptr())), key_bytes, out);
     }
   }
 
@@ -68,7 +73,11 @@ class KeyArgument {
 // What RequestInfo an argument means: seconds, or a whole record.
 RequestInfo to_info(const py::object& now) {
   if (py::isinstance<RequestInfo>(now)) return py::cast<RequestInfo>(now);
-  return RequestInfo{.now = py::cast<double>(now)};
+  try {
+    return RequestInfo{.now = py::cast<double>(now)};
+  } catch (const py::cast_error&) {
+    throw ConfigError("now is " + py::cast<std::string>(py::repr(now)) + "; it must be seconds or a RequestInfo");
+  }
 }
 
 py::dict to_dict(const PoolCounts& c) {
@@ -234,7 +243,7 @@ void bind_block_pool(py::module_& m) {
           "is the default again. lifetime: 'fixed', or 'refresh' (a hit renews it). Raises ConfigError, "
           "StaleBlockError.")
       .def("expire", &BlockPool::expire, py::arg("now"),
-           "End leases and retentions that are due; returns how many. Acquire, extend and evict do it too.")
+           "End leases and retentions that are due; returns how many. Acquire, extend, evict and lease do it first.")
       .def(
           "evict", [](BlockPool& p, std::int64_t n, double now) { return to_array(p.evict(to_size(n, "n"), now)); },
           py::arg("n"), py::kw_only(), py::arg("now"),

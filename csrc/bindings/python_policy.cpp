@@ -43,14 +43,16 @@ class PythonPolicy final : public Policy {
     return py::cast<bool>(policy_.attr("honours_priority"));
   }
 
+  // The pool calls this at the start of an operation: what was named in the last one and not needed is void.
   void check() const override {
-    if (!failure_.empty()) throw PolicyError(failure_);
+    next_ = answer_.size();
+    raise_failure();
   }
 
   // The policy may name one run or several at once; those are handed out one by one while they are asked for.
   RunId choose(std::uint32_t wanted, Time now) override {
     const py::gil_scoped_acquire gil;
-    check();
+    raise_failure();
     if (next_ < answer_.size() && asked_ > wanted) {
       asked_ = wanted;
       return answer_[next_++];
@@ -62,15 +64,19 @@ class PythonPolicy final : public Policy {
  private:
   std::string describe(const char* hook) const { return std::string(Py_TYPE(policy_.ptr())->tp_name) + "." + hook; }
 
+  void raise_failure() const {
+    if (!failure_.empty()) throw PolicyError(failure_);
+  }
+
   void ask(std::uint32_t wanted, Time now) {
     answer_.clear();
     next_ = 0;
     asked_ = wanted;
     try {
       const py::object answer = policy_.attr("choose")(wanted, now);
-      if (py::isinstance<py::int_>(answer)) {
+      if (PyIndex_Check(answer.ptr()) != 0 && !py::isinstance<py::array>(answer)) {
         answer_.push_back(to_run(py::cast<std::int64_t>(answer)));
-      } else if (const auto runs = Array<std::int64_t>::ensure(answer); runs && runs.ndim() == 1 && runs.size() > 0) {
+      } else if (const auto runs = to_integers<std::int64_t>(answer); runs && runs.ndim() == 1 && runs.size() > 0) {
         for (const std::int64_t run : as_span(runs)) answer_.push_back(to_run(run));
       }
       PyErr_Clear();
@@ -117,7 +123,7 @@ class PythonPolicy final : public Policy {
 
   py::object policy_;
   std::vector<RunId> answer_;
-  std::size_t next_ = 0;
+  mutable std::size_t next_ = 0;  // of the answer, to be handed out
   std::uint32_t asked_ = 0;
   std::string failure_;
 };

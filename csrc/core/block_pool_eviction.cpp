@@ -49,7 +49,8 @@ void BlockPool::choose_victims(std::size_t n, Time now) {
   }
 }
 
-// Gives the policy back a run that it chose. What is in front of the run enters the order anew, so that it stays behind it.
+// Gives the policy back a run that it chose. What is in front of the run enters the order anew, so that it stays
+// behind it.
 void BlockPool::restore(RunId r, Time now) {
   runs_.flags[r] &= static_cast<std::uint8_t>(~run_flag::kChosen);
   changed_.assign(1, r);

@@ -73,7 +73,7 @@ class SlotArena {
   }
 
   void release(Extent e) {
-    for (std::uint32_t s = e.first; s < e.first + e.count; ++s) free_[s / 64] |= std::uint64_t{1} << (s % 64);
+    mark(e, [](std::uint64_t& word, std::uint64_t bits) { word |= bits; });
     free_slots_ += e.count;
     const std::uint32_t end = e.first + e.count;
     if (end < slots_ && is_free(end)) {
@@ -93,7 +93,7 @@ class SlotArena {
     heads_.fill(kNoSlot);
     classes_ = 0;
     free_slots_ = slots_;
-    for (std::uint32_t s = 0; s < slots_; ++s) free_[s / 64] |= std::uint64_t{1} << (s % 64);
+    mark({0, slots_}, [](std::uint64_t& word, std::uint64_t bits) { word |= bits; });
     link(0, slots_);
   }
 
@@ -145,8 +145,19 @@ class SlotArena {
   Links links(std::uint32_t s) const { return std::bit_cast<Links>(key_[s]); }
   void set_links(std::uint32_t s, Links l) { key_[s] = std::bit_cast<std::uint64_t>(l); }
 
+  // Calls change(word, bits) for each word of free_ that has bits of the extent.
+  template <class Change>
+  void mark(Extent e, Change change) {
+    std::uint32_t first = e.first;
+    for (const std::uint32_t end = e.first + e.count; first < end;) {
+      const std::uint32_t count = std::min(end - first, 64 - first % 64);
+      change(free_[first / 64], ~std::uint64_t{0} >> (64 - count) << (first % 64));
+      first += count;
+    }
+  }
+
   void take(Extent e) {
-    for (std::uint32_t s = e.first; s < e.first + e.count; ++s) free_[s / 64] &= ~(std::uint64_t{1} << (s % 64));
+    mark(e, [](std::uint64_t& word, std::uint64_t bits) { word &= ~bits; });
     free_slots_ -= e.count;
   }
 

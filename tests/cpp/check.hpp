@@ -56,29 +56,30 @@ inline int run_all(std::initializer_list<NamedTest> tests) {
 
 }  // namespace kvopt::test
 
-#define CHECK(condition)                                                             \
-  do {                                                                               \
+#define CHECK(condition)                                                              \
+  do {                                                                                \
     if (!(condition)) kvopt::test::fail(__FILE__, __LINE__, "not true: " #condition); \
   } while (false)
 
-#define CHECK_EQUAL(actual, expected)                                                                           \
-  do {                                                                                                          \
-    const auto& actual_value = (actual);                                                                        \
-    const auto& expected_value = (expected);                                                                    \
-    if (!(actual_value == expected_value)) {                                                                    \
-      kvopt::test::fail(__FILE__, __LINE__, #actual " is " + kvopt::test::text(actual_value) + ", not " +        \
-                                                kvopt::test::text(expected_value) + " (" #expected ")");        \
-    }                                                                                                           \
+#define CHECK_EQUAL(actual, expected)                                                 \
+  do {                                                                                \
+    const auto& actual_value = (actual);                                              \
+    const auto& expected_value = (expected);                                          \
+    if (!(actual_value == expected_value)) {                                          \
+      kvopt::test::fail(__FILE__, __LINE__,                                           \
+                        #actual " is " + kvopt::test::text(actual_value) + ", not " + \
+                            kvopt::test::text(expected_value) + " (" #expected ")");  \
+    }                                                                                 \
   } while (false)
 
 // The expression throws exactly this type.
-#define CHECK_THROWS(type, expression)                                                                        \
-  do {                                                                                                        \
-    std::string thrown = "nothing";                                                                           \
-    try {                                                                                                     \
-      expression;                                                                                             \
-    } catch (const std::exception& e) {                                                                       \
-      thrown = typeid(e) == typeid(type) ? "" : e.what();                                                     \
-    }                                                                                                         \
+#define CHECK_THROWS(type, expression)                                                                               \
+  do {                                                                                                               \
+    std::string thrown = "nothing";                                                                                  \
+    try {                                                                                                            \
+      expression;                                                                                                    \
+    } catch (const std::exception& e) {                                                                              \
+      thrown = typeid(e) == typeid(type) ? "" : e.what();                                                            \
+    }                                                                                                                \
     if (!thrown.empty()) kvopt::test::fail(__FILE__, __LINE__, #expression " threw '" + thrown + "', not a " #type); \
   } while (false)

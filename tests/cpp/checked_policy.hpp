@@ -1,5 +1,5 @@
-// A policy in front of another one that checks the pool's side of the contract (kvopt/policy.hpp) at every hook, and, when
-// asked to, breaks its own side now and then.
+// A policy in front of another one that checks the pool's side of the contract (kvopt/policy.hpp) at every hook, and,
+// when asked to, breaks its own side now and then.
 #pragma once
 
 #include <memory>

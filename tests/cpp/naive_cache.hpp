@@ -1,4 +1,5 @@
-// The replay rule, block by block, with every block looked at for every decision; and the best that any choice could do.
+// The replay rule, block by block, with every block looked at for every decision; and the best that any choice could
+// do.
 #pragma once
 
 #include <algorithm>
@@ -85,8 +86,8 @@ inline NaiveCounts naive_replay(const Chains& chains, std::size_t capacity, Naiv
   return counts;
 }
 
-// The most block hits that any sequence of evictions can reach, by trying all of them. With bypass a request's own blocks
-// may go at once, else they are all cached when it ends.
+// The most block hits that any sequence of evictions can reach, by trying all of them. With bypass a request's own
+// blocks may go at once, else they are all cached when it ends.
 inline std::uint64_t most_hits(const Chains& chains, std::size_t capacity, bool bypass) {
   std::map<std::set<std::uint32_t>, std::uint64_t> best = {{{}, 0}};  // most hits so far, by what is cached
   for (const auto& chain : chains) {

@@ -10,7 +10,7 @@ namespace kvopt::test {
 NaivePool::NaivePool(const PoolOptions& options, Ranking ranking)
     : options_(options), ranking_(ranking), blocks_(options.capacity) {}
 
-// ---- questions -------------------------------------------------------------------------------------------------------
+// ---- questions ----------------------------------------------------------------------------------
 
 std::size_t NaivePool::count(bool (*what)(const Block&)) const {
   return static_cast<std::size_t>(std::ranges::count_if(blocks_, what));
@@ -60,7 +60,7 @@ std::vector<LeaseId> NaivePool::leases() const {
   return ids;
 }
 
-// ---- making room -----------------------------------------------------------------------------------------------------
+// ---- making room --------------------------------------------------------------------------------
 
 bool NaivePool::has_room(std::size_t n, bool reclaim) const {
   return n <= count(is_empty) + count(evictable) + (reclaim ? count(leased) : 0);
@@ -99,8 +99,8 @@ void NaivePool::drop_victim(BlockId victim, DropReason reason) {
   for (BlockId other = 0; other < blocks_.size(); ++other) {
     if (leaf[other] && evictable(blocks_[other]) && rank(blocks_[other]) < rank_of_victim) {
       fail(__FILE__, __LINE__,
-           "block " + text(victim) + " was evicted, ranked " + text(rank_of_victim) + "; block " + text(other) + " has " +
-               text(rank(blocks_[other])));
+           "block " + text(victim) + " was evicted, ranked " + text(rank_of_victim) + "; block " + text(other) +
+               " has " + text(rank(blocks_[other])));
     }
   }
   blocks_[victim] = Block{};
@@ -139,7 +139,7 @@ void NaivePool::become_free(Block& b) {
   }
 }
 
-// ---- requests --------------------------------------------------------------------------------------------------------
+// ---- requests -----------------------------------------------------------------------------------
 
 Outcome NaivePool::acquire_outcome(std::span<const std::uint64_t> keys, std::size_t total, std::size_t hit,
                                    bool reclaim) const {
@@ -227,7 +227,7 @@ void NaivePool::release(int request, Time now) {
   }
 }
 
-// ---- leases and retention --------------------------------------------------------------------------------------------
+// ---- leases and retention -----------------------------------------------------------------------
 
 bool NaivePool::lease_fits(int request, std::size_t n) const {
   const auto& blocks = requests_.at(request).blocks;
@@ -256,8 +256,8 @@ void NaivePool::remove_lease(LeaseId id) {
   }
 }
 
-void NaivePool::retain(int request, std::size_t first, std::size_t n, std::uint8_t priority, Time duration, bool refresh,
-                       Time now) {
+void NaivePool::retain(int request, std::size_t first, std::size_t n, std::uint8_t priority, Time duration,
+                       bool refresh, Time now) {
   for (std::size_t i = first; i < first + n; ++i) {
     Block& b = blocks_[requests_.at(request).blocks[i]];
     const bool over = duration == 0;
@@ -283,7 +283,7 @@ std::size_t NaivePool::expire(Time now) {
   return ended;
 }
 
-// ---- taking content away ---------------------------------------------------------------------------------------------
+// ---- taking content away ------------------------------------------------------------------------
 
 void NaivePool::forget(std::span<const BlockId> blocks) {
   std::set<BlockId> gone(blocks.begin(), blocks.end());

@@ -1,6 +1,6 @@
-// A block pool as the documentation describes it, block by block: no runs, no index, no heaps, every question answered by a
-// look at every block. Where the documentation leaves a choice (which of several copies is hit, which of equal victims goes),
-// the model is told what the pool did, and throws when that was not among what is allowed.
+// A block pool as the documentation describes it, block by block: no runs, no index, no heaps, every question answered
+// by a look at every block. Where the documentation leaves a choice (which of several copies is hit, which of equal
+// victims goes), the model is told what the pool did, and throws when that was not among what is allowed.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Random operations on a pool and on the naive model, compared after every step.
 //
-// One episode is one pool with its own options, drawn from its seed, and a few hundred operations: many requests in flight,
-// shared prefixes, forks in the middle of runs, the same blocks stored twice at the same time, growth, limits on the hit,
-// aborts, leases, retention, calls that must fail.
+// One episode is one pool with its own options, drawn from its seed, and a few hundred operations: many requests in
+// flight, shared prefixes, forks in the middle of runs, the same blocks stored twice at the same time, growth, limits
+// on the hit, aborts, leases, retention, calls that must fail.
 #pragma once
 
 #include <cstdint>

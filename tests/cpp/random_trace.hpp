@@ -12,7 +12,8 @@ namespace kvopt::test {
 using TokenChains = std::vector<std::vector<std::uint64_t>>;
 
 // `requests` chains of up to `longest` tokens out of `tokens`; the lower ones are the likelier.
-inline TokenChains random_chains(std::mt19937_64& random, std::size_t requests, std::size_t longest, std::size_t tokens) {
+inline TokenChains random_chains(std::mt19937_64& random, std::size_t requests, std::size_t longest,
+                                 std::size_t tokens) {
   TokenChains chains(requests);
   for (auto& chain : chains) {
     chain.resize(random() % (longest + 1));

@@ -48,8 +48,10 @@ class Conversations {
   // One turn of one session, from acquire to release.
   void serve(BlockPool& pool, Allocation& allocation) {
     const std::size_t session = random_() % turn_.size();
-    const std::size_t turn = turn_[session]++ % turns_;
-    const std::uint64_t first = (session * 1'000'003 + turn_[session] / (turns_ + 1)) << 24U;
+    const std::size_t turn = turn_[session] % turns_;
+    const std::uint64_t conversation = session * 1'000'003 + turn_[session] / turns_;
+    ++turn_[session];
+    const std::uint64_t first = conversation << 24U;
     const std::uint64_t shared = (session % 2 + 1) << 56U;
     for (std::size_t i = 0; i < keys_.size(); ++i) keys_[i] = (i < kShared ? shared : first) + i;
     const std::size_t prompt = kShared + turn * blocks_ + 1;

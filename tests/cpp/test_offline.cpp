@@ -141,14 +141,18 @@ void bad_arguments_are_refused() {
 
 // LRU, MIN and an infinite cache on a trace that can be followed by hand. Each letter is a block, each word a request.
 //   ab  abc  de  ab  fgh  abc      capacity 5
-// LRU: ab 0; abc hits ab, stores c (abc); de 0 (abcde, full); ab hits ab, order of last use is now c de ab; fgh needs 3:
-//   c, e, d go; (abfgh); abc hits ab, c needs room: fgh is the oldest, its deepest is h. Hits 2 + 2 + 2 = 6, evictions 4.
+// LRU: ab 0; abc hits ab, stores c (abc); de 0 (abcde, full); ab hits ab, order of last use is now c de ab; fgh needs
+// 3:
+//   c, e, d go; (abfgh); abc hits ab, c needs room: fgh is the oldest, its deepest is h. Hits 2 + 2 + 2 = 6,
+//   evictions 4.
 // MIN: at fgh the next uses are ab at 5, c at 5, de never: e and d go, then the deepest of those used at 5, which is c.
 //   Last, abc hits ab, and of fgh, never used again, the deepest goes. Hits 6, evictions 4.
-// With bypass: fgh comes to abcde: 3 must go, the deepest of those never used again: h, g or e, then what is left; abc stay.
+// With bypass: fgh comes to abcde: 3 must go, the deepest of those never used again: h, g or e, then what is left; abc
+// stay.
 //   So abc hits 3: hits 7, evictions 3. A cache of 100: ab, ab, ab + c: 2 + 2 + 3 = 7 hits, no evictions.
 void golden_numbers() {
-  const PrefixTrace trace = to_trace({{'a', 'b'}, {'a', 'b', 'c'}, {'d', 'e'}, {'a', 'b'}, {'f', 'g', 'h'}, {'a', 'b', 'c'}});
+  const PrefixTrace trace =
+      to_trace({{'a', 'b'}, {'a', 'b', 'c'}, {'d', 'e'}, {'a', 'b'}, {'f', 'g', 'h'}, {'a', 'b', 'c'}});
   const ReplayCounts lru = replay_policy(trace, "lru", 5);
   CHECK_EQUAL(lru.hit_blocks, (std::vector<std::uint32_t>{0, 2, 0, 2, 0, 2}));
   CHECK_EQUAL(lru.evictions, 4U);

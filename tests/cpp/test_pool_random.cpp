@@ -1,5 +1,5 @@
-// Random operations on the pool equal the naive model step by step: hits, counts, victims, success or the type of the error;
-// verify() is clean after every one.
+// Random operations on the pool equal the naive model step by step: hits, counts, victims, success or the type of the
+// error; verify() is clean after every one.
 //
 // test_pool_random POLICY OPERATIONS runs episodes of 400 operations; test_pool_random POLICY 400 SEED runs one again.
 #include <algorithm>

@@ -1,4 +1,5 @@
-// PrefixIndex against a list in order of insertion: of the runs with one key, the first that was inserted is found first.
+// PrefixIndex against a list in order of insertion: of the runs with one key, the first that was inserted is found
+// first.
 #include <algorithm>
 #include <random>
 #include <vector>

@@ -26,8 +26,7 @@ void blocks_are_prefixes() {
       std::uint32_t known = 0;
       for (std::size_t n = 1; n <= chain.size(); ++n) {
         std::vector<std::uint64_t> prefix(chain.begin(), chain.begin() + static_cast<std::ptrdiff_t>(n));
-        const auto [at, fresh] =
-            numbers.emplace(std::pair(scope, prefix), static_cast<std::uint32_t>(numbers.size()));
+        const auto [at, fresh] = numbers.emplace(std::pair(scope, prefix), static_cast<std::uint32_t>(numbers.size()));
         known += fresh ? 0 : 1;
         blocks.push_back(at->second);
       }
@@ -75,10 +74,10 @@ void reordered_equals_built_in_that_order() {
 
 void bad_columns_are_refused() {
   CHECK_THROWS(TraceError, PrefixTrace({-1}, {0}, {1, 1}));
-  CHECK_THROWS(TraceError, PrefixTrace({0}, {0}, {1}));        // its own parent
+  CHECK_THROWS(TraceError, PrefixTrace({0}, {0}, {1}));  // its own parent
   CHECK_THROWS(TraceError, PrefixTrace({-1, 2}, {0, 0}, {1, 1}));
   CHECK_THROWS(TraceError, PrefixTrace({-2}, {0}, {1}));
-  CHECK_THROWS(TraceError, PrefixTrace({-1}, {1}, {1}));       // shares without a parent
+  CHECK_THROWS(TraceError, PrefixTrace({-1}, {1}, {1}));  // shares without a parent
   CHECK_THROWS(TraceError, PrefixTrace({-1, 0}, {0, 3}, {2, 1}));
   CHECK_THROWS(TraceError, PrefixTrace({-1, -1}, {0, 0}, {UINT32_MAX - 1, 1}));
   const PrefixTrace trace = to_trace({{1, 2}, {1, 3}});

@@ -1,4 +1,5 @@
-// SlotArena against a bitmap: what it hands out was free, is as long as promised, and keeps its keys until it is released.
+// SlotArena against a bitmap: what it hands out was free, is as long as promised, and keeps its keys until it is
+// released.
 #include <algorithm>
 #include <bit>
 #include <random>

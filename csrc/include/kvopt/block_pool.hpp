@@ -135,10 +135,10 @@ class BlockPool {
               Lifetime lifetime, Time now);
 
   // Ends leases and retentions whose deadline is not after now; returns how many runs and leases. Costs only what is
-  // due.
+  // due. Acquire, extend, evict and lease do it first, also when they then refuse.
   std::size_t expire(Time now);
 
-  // Evicts exactly n blocks, returned in order, or throws NotEnoughBlocksError.
+  // Evicts exactly n blocks, returned in the order of eviction, or throws NotEnoughBlocksError.
   std::vector<BlockId> evict(std::size_t n, Time now);
 
   // Takes the content of cached blocks away (a failed load, an invalidation), with everything behind them under the

@@ -18,9 +18,9 @@ class DummyPolicy(Policy):
             self._leaves.pop(run, None)
 
     def on_evictable(self, runs: RunIds, info: RequestInfo) -> None:
-        """Put the leaf in; only the deepest run of a request can be one."""
-        if self.runs.children[runs[0]] == 0:
-            self._leaves[int(runs[0])] = None
+        """Put the leaves in: under the prefix rule only the deepest run of a request can be one."""
+        for run in runs[self.runs.children[runs] == 0].tolist():
+            self._leaves[run] = None
 
     def on_uncovered(self, run: int) -> None:
         """Put a run in that has become a leaf."""

@@ -33,9 +33,9 @@ class RankingPolicy(Policy):
         self._entered[runs] = 0
 
     def on_evictable(self, runs: RunIds, info: RequestInfo) -> None:
-        """Rank the leaf among them: only the deepest run of a request can be one."""
-        if self.runs.children[runs[0]] == 0:
-            self._enter(int(runs[0]), info.now)
+        """Rank the leaves among them: under the prefix rule only the deepest run of a request can be one."""
+        for run in runs[self.runs.children[runs] == 0].tolist():
+            self._enter(run, info.now)
 
     def on_uncovered(self, run: int) -> None:
         """Rank a run that has become a leaf."""
