@@ -39,6 +39,9 @@ class RunQueues {
     return first < ends_ ? first - 1 : kNoRun;
   }
 
+  // The run listed after this one, or kNoRun.
+  RunId next(RunId r) const { return node(r).next < ends_ ? node(r).next - 1 : kNoRun; }
+
   // The first run that may be evicted, or kNoRun.
   RunId front_victim(std::uint32_t q) {
     for (RunId r = front(q); r != kNoRun; r = front(q)) {
@@ -81,6 +84,7 @@ class RunQueues {
   // List a run that is not listed.
   void append(RunId r) { insert_before(ends_ + node(r).queue, r); }
   void prepend(RunId r) { insert_before(end(node(r).queue).next, r); }
+  void insert_after(RunId place, RunId r) { insert_before(node(place).next, r); }
 
   void unlist(RunId r) {
     Node& n = node(r);

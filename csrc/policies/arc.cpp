@@ -67,7 +67,7 @@ class Arc final : public RunQueuePolicy {
     const bool full_of_new = t1 + ghosts_->blocks(k1) + wanted > capacity_ && ghosts_->blocks(k1) == 0;
     const bool no_ghost = !returned_ && full_of_new;  // case IV A of the paper with an empty B1
     if (!returned_ && !no_ghost) bound_ghosts(wanted);
-    const double t = static_cast<double>(t1);
+    const auto t = static_cast<double>(t1);
     const bool over = t1 > 0 && (t > target_ || (t == target_ && returned_ && returned_->queue == k2));
     const std::uint32_t first = no_ghost || over || queues_->blocks(k2) == 0 ? k1 : k2;
     RunId victim = queues_->front_victim(first);

@@ -49,7 +49,10 @@ class Lfu final : public RunQueuePolicy {
   }
 
   void on_evictable(std::span<const RunId> runs, const RequestInfo& /*info*/) override {
-    for (const RunId r : runs) place_last(r);
+    for (const RunId r : runs) {
+      if (queues_->blocks_of(r) == 0) enter_again(r);
+      place_last(r);
+    }
   }
 
   void on_dropped(std::span<const RunId> runs) override {
@@ -72,6 +75,14 @@ class Lfu final : public RunQueuePolicy {
     std::uint32_t previous;
     std::uint32_t frequency;
   };
+
+  // A run that was dropped comes back: the pool gives back what it asked for when a later choice is refused.
+  void enter_again(RunId r) {
+    std::uint32_t below = end_;
+    const std::uint32_t frequency = runs_->hits[r] + 1;
+    while ((*groups_)[(*groups_)[below].next].frequency < frequency) below = (*groups_)[below].next;
+    queues_->enter(r, group_after(below, frequency));
+  }
 
   // The group of this frequency, which comes right after group g where there is one.
   std::uint32_t group_after(std::uint32_t g, std::uint32_t frequency) {

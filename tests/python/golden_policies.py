@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from kvopt import _core
 from kvopt.workload import CodingAgents, Mixture, MultiTurnChat, OneOffRequests, SharedPrompts, Trace
 
 FILE = Path(__file__).parent / "data" / "golden_policies.json"
-RULES = ("prefix", "flat")
+Rule = Literal["prefix", "flat"]
+RULES: tuple[Rule, ...] = ("prefix", "flat")
 CAPACITIES = (300, 600, 1200, 2000, 3000)
 
 Misses = dict[str, dict[str, list[int]]]
@@ -34,8 +36,8 @@ def golden_trace() -> Trace:
 
 
 def misses_of(policy: str, trace: Trace) -> dict[str, list[int]]:
-    """Referenced blocks that were not hit, by rule, at each capacity; a request that is skipped misses all of its own."""
-    context = {
+    """Referenced blocks that were not hit, by rule, at each capacity; a skipped request misses all of its own."""
+    context: dict[str, np.ndarray[Any, Any]] = {
         "session": trace.session,
         "turn": trace.turn,
         "tool": trace.tool,
@@ -45,7 +47,7 @@ def misses_of(policy: str, trace: Trace) -> dict[str, list[int]]:
         "subagent": trace.subagent.astype(np.uint8),
     }
 
-    def misses(rule: str, capacity: int) -> int:
+    def misses(rule: Rule, capacity: int) -> int:
         counts = _core.replay(
             trace.prefix,
             trace.time,

@@ -181,10 +181,7 @@ def arc(keys: Keys, capacity: int) -> list[bool]:
             t2[key] = None
         elif key in b1 or key in b2:
             in_b2 = key in b2
-            if in_b2:
-                p = max(p - max(len(b1) / len(b2), 1), 0)
-            else:
-                p = min(p + max(len(b2) / len(b1), 1), capacity)
+            p = max(p - max(len(b1) / len(b2), 1), 0) if in_b2 else min(p + max(len(b2) / len(b1), 1), capacity)
             (b2 if in_b2 else b1).pop(key)
             replace(in_b2)
             t2[key] = None
@@ -279,7 +276,7 @@ def lirs(keys: Keys, capacity: int, hir: float = 0.01, stack: float = 2) -> list
         gone.pop(key, None)
         s.pop(key, None)
         q.pop(key, None)
-        if state is not None or sum(state == "lir" for state in s.values()) < most_lir and not hits[-1]:
+        if state is not None or (not hits[-1] and sum(state == "lir" for state in s.values()) < most_lir):
             s[key] = "lir"
             prune()
             become_lir(key)

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -23,6 +23,8 @@ CAPACITY = 24
 LEASE_BUDGET = 8
 
 Path = tuple[int, ...]
+Rule = Literal["prefix", "flat"]
+Operation = tuple[str, Any, int]
 
 ONLINE = [policy.name for policy in _core.policies() if not policy.offline]
 
@@ -61,7 +63,7 @@ class Driver:
     """Runs operations on a pool and keeps, block by block, what must be cached."""
 
     policy: str
-    rule: str
+    rule: Rule
     now: float = 0
     content: dict[int, Content] = field(default_factory=dict)
     holders: list[Holder] = field(default_factory=list)
@@ -69,9 +71,7 @@ class Driver:
     keys: dict[Path, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.pool = _core.BlockPool(
-            CAPACITY, self.policy, rule=self.rule, lease_budget=LEASE_BUDGET, block_tokens=512
-        )
+        self.pool = _core.BlockPool(CAPACITY, self.policy, rule=self.rule, lease_budget=LEASE_BUDGET, block_tokens=512)
 
     def keys_of(self, path: Path) -> np.ndarray[Any, Any]:
         prefixes = (path[: i + 1] for i in range(len(path)))
@@ -183,7 +183,7 @@ class Driver:
             self.content.clear()
             self.leases.clear()
 
-    def run(self, operation: tuple[str, Any, int]) -> None:
+    def run(self, operation: Operation) -> None:
         kind, a, b = operation
         self.now += b % 4
         if kind == "request":
@@ -215,7 +215,7 @@ class Driver:
 @pytest.mark.parametrize("policy", ONLINE)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(operations, min_size=20, max_size=70))
-def test_any_sequence_of_operations(policy: str, rule: str, sequence: list[tuple[str, Any, int]]) -> None:
+def test_any_sequence_of_operations(policy: str, rule: Rule, sequence: list[Operation]) -> None:
     driver = Driver(policy, rule)
     for operation in sequence:
         driver.run(operation)
