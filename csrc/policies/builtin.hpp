@@ -28,6 +28,7 @@ BuiltinPolicy fifo();
 BuiltinPolicy lfu();
 BuiltinPolicy priority();
 BuiltinPolicy dummy();
+BuiltinPolicy cost_aware();
 
 }  // namespace builtin
 

@@ -17,6 +17,7 @@ const std::vector<BuiltinPolicy>& entries() {
       builtin::lfu(),
       builtin::priority(),
       builtin::dummy(),
+      builtin::cost_aware(),
       {.info = {.name = "min",
                 .summary = "farthest next use; everything is stored (forced insertion)",
                 .reference = "Belady, IBM Systems Journal 1966",
