@@ -87,8 +87,9 @@ class KineticTournament {
 
   // Plays the match at `node` anew; whether anything changed.
   bool play(std::uint32_t node) {
-    const RunId left = winner_[2 * node];
-    const RunId right = winner_[2 * node + 1];
+    const std::size_t below = 2 * std::size_t{node};
+    const RunId left = winner_[below];
+    const RunId right = winner_[below + 1];
     RunId winner = left;
     Time next = std::min(due(2 * node), due(2 * node + 1));
     if (left == 0) {

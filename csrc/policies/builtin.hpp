@@ -55,6 +55,7 @@ BuiltinPolicy marconi();
 BuiltinPolicy kvflow();
 BuiltinPolicy lpc();
 BuiltinPolicy dummy();
+BuiltinPolicy cost_aware();
 
 }  // namespace builtin
 

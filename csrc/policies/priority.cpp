@@ -5,7 +5,7 @@
 // a duration starts when the block is released; here it starts at BlockPool::retain, which an engine calls at the
 // release. As there, what expires goes behind all that has the default priority by then; `requeue=0` leaves it its
 // place by last use. Structure: an indexed heap of leaves by (priority, last use or expiry, depth). Priorities are set
-// and expire through the pool. Complexity: O(log leaves) an eviction or expiry. 21 bytes a run, allocated in attach().
+// and expire through the pool. Complexity: O(log leaves) an eviction or expiry. 24 bytes a run, allocated in attach().
 #include <algorithm>
 
 #include "core/leaf_heap.hpp"

@@ -44,6 +44,7 @@ const std::vector<BuiltinPolicy>& builtin_policies() {
       builtin::kvflow(),
       builtin::lpc(),
       builtin::dummy(),
+      builtin::cost_aware(),
       {.info = {.name = "min",
                 .summary = "farthest next use; everything is stored (forced insertion)",
                 .reference = "Belady, IBM Systems Journal 1966",

@@ -277,7 +277,7 @@ class NaiveWorkloadAware(NaivePolicy):
     def rank(self, run: int) -> tuple[float, ...]:
         rate = self.rates.get(self.group[run], self.fitted[0])
         chance = math.log(-math.expm1(-rate * self.fitted[1])) - rate * (self.now - self.used(run))
-        return (round(chance, 9),)
+        return (chance,)
 
     def chosen(self, run: int, blocks: int) -> None:
         self.life += (self.now - self.used(run) - self.life) / 64

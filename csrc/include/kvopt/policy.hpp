@@ -83,6 +83,8 @@ class Policy {
   virtual void on_evictable(std::span<const RunId> runs, const RequestInfo& info) = 0;
   // Evictable runs that the pool takes away: chosen, cleared or forgotten.
   virtual void on_dropped(std::span<const RunId> runs) = 0;
+  // A dropped run will not be evicted but was cleared or forgotten: its content is of no use to anybody.
+  virtual void on_forgotten(RunId /*run*/) {}
   // An evictable run lost its last child: it is a possible victim now.
   virtual void on_uncovered(RunId /*run*/) {}
   // A possible victim lost some blocks off its deep end.
