@@ -8,9 +8,9 @@
 // goes by its own K-th last reference, or, with fewer, comes next.
 // Structure: a queue of runs with fewer than K references, oldest first; a heap of the others; a table of ghosts.
 // Complexity: O(log leaves) a run. 36 + 8 K bytes a run and 32 + 8 K a ghost, allocated in attach().
+#include "core/evictable_queues.hpp"
 #include "core/ghost_table.hpp"
 #include "core/ranked_heap.hpp"
-#include "core/evictable_queues.hpp"
 #include "policies/builtin.hpp"
 
 namespace kvopt {

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <array>
 
-#include "core/frequency_sketch.hpp"
 #include "core/evictable_queues.hpp"
+#include "core/frequency_sketch.hpp"
 #include "policies/builtin.hpp"
 
 namespace kvopt {
