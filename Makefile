@@ -27,7 +27,7 @@ existing = $(wildcard $(1))
 CPP_FOLDERS := $(call existing,csrc cuda tests/cpp)
 PACKAGE_SOURCES := CMakeLists.txt pyproject.toml $(shell find $(call existing,csrc cuda cmake python) -type f \
   \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cmake' -o -name '*.py' -o -name '*.pyi' \))
-FORMATTED = $(shell find $(CPP_FOLDERS) -type f \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' \))
+FORMATTED = $(shell find $(CPP_FOLDERS) $(call existing,examples) -type f \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' \))
 TIDIED = $(shell find $(call existing,csrc tests/cpp) -type f -name '*.cpp')
 TESTS_CPP := $(if $(wildcard tests/cpp/CMakeLists.txt),ON,OFF)
 

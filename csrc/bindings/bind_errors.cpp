@@ -24,6 +24,8 @@ void bind_errors(py::module_& /*m*/) {
       if (pointer) std::rethrow_exception(std::move(pointer));
     } catch (const UnknownPolicyError& e) {
       raise("UnknownPolicyError", e.what());
+    } catch (const PolicyLibraryError& e) {
+      raise("PolicyLibraryError", e.what());
     } catch (const ConfigError& e) {
       raise("ConfigError", e.what());
     } catch (const TraceError& e) {

@@ -32,13 +32,15 @@ void bind_policy(py::module_& m) {
                           "What the server knows of a request and its session. Only `now` is required; -1 is unknown.")
       .def(py::init([](double now, std::int64_t request, std::int32_t session, std::int32_t turn, std::int32_t tool,
                        std::uint32_t output_tokens, float gap, float expected_gap, StopReason stop, bool subagent,
-                       bool last_turn) {
-             return RequestInfo{now, request,      session, turn,     tool,     output_tokens,
-                                gap, expected_gap, stop,    subagent, last_turn};
+                       bool last_turn, std::int32_t steps, float return_probability) {
+             return RequestInfo{
+                 now,   request, session,  turn,     tool, output_tokens, gap, expected_gap, return_probability,
+                 steps, stop,    subagent, last_turn};
            }),
            py::arg("now"), py::kw_only(), py::arg("request") = -1, py::arg("session") = -1, py::arg("turn") = -1,
            py::arg("tool") = -1, py::arg("output_tokens") = 0, py::arg("gap") = -1.0F, py::arg("expected_gap") = -1.0F,
-           py::arg("stop") = StopReason::kUnknown, py::arg("subagent") = false, py::arg("last_turn") = false)
+           py::arg("stop") = StopReason::kUnknown, py::arg("subagent") = false, py::arg("last_turn") = false,
+           py::arg("steps") = -1, py::arg("return_probability") = -1.0F)
       .def_readonly("now", &RequestInfo::now, "Seconds on the caller's monotonic clock.")
       .def_readonly("request", &RequestInfo::request, "Running number of the request in a trace.")
       .def_readonly("session", &RequestInfo::session)
@@ -49,16 +51,19 @@ void bind_policy(py::module_& m) {
       .def_readonly("expected_gap", &RequestInfo::expected_gap, "A client's hint: seconds until it returns.")
       .def_readonly("stop", &RequestInfo::stop)
       .def_readonly("subagent", &RequestInfo::subagent)
-      .def_readonly("last_turn", &RequestInfo::last_turn);
+      .def_readonly("last_turn", &RequestInfo::last_turn)
+      .def_readonly("steps", &RequestInfo::steps, "A hint: requests of the session until this prefix is needed again.")
+      .def_readonly("return_probability", &RequestInfo::return_probability,
+                    "A hint: how likely the session goes on, 0 to 1.");
 
-  py::class_<PolicyParameter>(m, "PolicyParameter", "A setting of a built-in policy.")
+  py::class_<PolicyParameter>(m, "PolicyParameter", "A setting of a policy.")
       .def_readonly("name", &PolicyParameter::name)
       .def_readonly("default", &PolicyParameter::value)
       .def_readonly("lowest", &PolicyParameter::lowest)
       .def_readonly("highest", &PolicyParameter::highest)
       .def_readonly("description", &PolicyParameter::description);
 
-  py::class_<PolicyInfo>(m, "PolicyInfo", "A built-in policy.")
+  py::class_<PolicyInfo>(m, "PolicyInfo", "What a native policy is.")
       .def_readonly("name", &PolicyInfo::name)
       .def_readonly("summary", &PolicyInfo::summary)
       .def_readonly("reference", &PolicyInfo::reference, "The paper or engine that it comes from.")
@@ -66,7 +71,11 @@ void bind_policy(py::module_& m) {
       .def_readonly("needs", &PolicyInfo::needs, "Trace columns (fields of RequestInfo) that it is nothing without.")
       .def_readonly("parameters", &PolicyInfo::parameters);
 
-  m.def("policies", &policies, "All built-in policies, online ones first.");
+  m.def("policies", &policies, "All policies: built-in ones, online before offline; then those of loaded libraries.");
+  m.def(
+      "load_policy_library", &load_policy_library, py::arg("path"),
+      "Add the policies of a shared library that was compiled against kvopt/plugin.hpp, and return what they are; the "
+      "same again where it is loaded already. Raises PolicyLibraryError.");
   m.def(
       "parse_policy",
       [](const std::string& spec) {

@@ -33,9 +33,14 @@ class Context {
         view_.stop = take<std::uint8_t>(name, value);
       } else if (name == "subagent") {
         view_.subagent = take<std::uint8_t>(name, value);
+      } else if (name == "steps") {
+        view_.steps = take<std::int32_t>(name, value);
+      } else if (name == "return_probability") {
+        view_.return_probability = take<float>(name, value);
       } else {
         throw ConfigError("context column '" + name +
-                          "' is unknown; known: session, turn, tool, output_tokens, gap, stop, subagent");
+                          "' is unknown; known: session, turn, tool, output_tokens, gap, stop, subagent, "
+                          "steps, return_probability");
       }
     }
     for (const std::uint8_t stop : view_.stop) {
@@ -117,7 +122,8 @@ void bind_replay(py::module_& m) {
       "(tokens): "
       "what policies with a cost model compute with. `context`: columns that the policy may look at (session, turn, "
       "tool int32; output_tokens uint32; gap float32 "
-      "seconds, NaN unknown; stop, subagent uint8). The GIL is released for native policies. Raises ConfigError, "
+      "seconds, NaN unknown; stop, subagent uint8; the hints steps int32, -1 unknown, and return_probability float32, "
+      "NaN unknown). The GIL is released for native policies. Raises ConfigError, "
       "UnknownPolicyError, PolicyError, or PoolError when time goes back.");
 
   py::class_<StackDistances>(m, "StackDistances", "LRU at all capacities, from one pass over a trace.")

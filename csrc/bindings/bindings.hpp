@@ -11,5 +11,6 @@ void bind_prefix_trace(pybind11::module_& m);
 void bind_policy(pybind11::module_& m);
 void bind_block_pool(pybind11::module_& m);
 void bind_replay(pybind11::module_& m);
+void bind_upper_bound(pybind11::module_& m);
 
 }  // namespace kvopt::bindings

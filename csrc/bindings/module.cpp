@@ -9,4 +9,5 @@ PYBIND11_MODULE(_core, m) {
   bind_policy(m);
   bind_block_pool(m);
   bind_replay(m);
+  bind_upper_bound(m);
 }

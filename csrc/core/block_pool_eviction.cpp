@@ -31,6 +31,9 @@ void BlockPool::choose_victims(std::size_t n, Time now) {
     while (chosen < n) {
       const RunId r = policy_->choose(static_cast<std::uint32_t>(n - chosen), now);
       if (r >= runs_.used || !runs_.is_victim(r)) refuse_victim(r);
+      if (const std::uint32_t most = std::max(policy_->expendable(r), std::uint32_t{1}); most < n - chosen) {
+        if (most < runs_.length[r]) split(r, runs_.length[r] - most);
+      }
       const auto blocks = static_cast<std::uint32_t>(std::min<std::size_t>(runs_.length[r], n - chosen));
       chosen += blocks;
       victims_.push_back({r, blocks});

@@ -89,6 +89,8 @@ void BlockPool::acquire(Allocation& allocation, Keys keys, std::size_t total, co
     gather_path(allocation.tail_);
     reference(path_, true, info);
   }
+  const std::size_t missed = options_.rule == Rule::kFlat ? keys.count : std::min(keys.count, hit + 1);
+  for (std::size_t i = hit; i < missed; ++i) policy_->on_miss(keys.hashes[i], info);
   try {
     take_room(allocation.pending_, total - hit, info.now, reclaim_leases);
   } catch (...) {

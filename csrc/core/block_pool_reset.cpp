@@ -54,6 +54,7 @@ void BlockPool::forget(std::span<const BlockId> blocks) {
       continue;
     }
     policy_->on_dropped({&r, 1});
+    policy_->on_forgotten(r);
     evictable_ -= runs_.length[r];
     const RunId up = runs_.parent[r];
     give_up(r);
@@ -72,7 +73,10 @@ void BlockPool::clear() {
     if ((runs_.flags[r] & run_flag::kLive) != 0) cached.push_back(r);
   }
   if (!cached.empty()) policy_->on_dropped(cached);
-  for (const RunId r : cached) free_run(r);
+  for (const RunId r : cached) {
+    policy_->on_forgotten(r);
+    free_run(r);
+  }
   stats_.dropped[static_cast<std::size_t>(DropReason::kCleared)] += evictable_;
   evictable_ = 0;
   first_free_run_ = kNoRun;

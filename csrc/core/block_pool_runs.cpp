@@ -111,7 +111,8 @@ RunId BlockPool::split(RunId r, std::uint32_t at) {
   runs_.first_slot[head] = runs_.first_slot[r];
   runs_.first_key[head] = runs_.first_key[r];
   runs_.length[head] = at;
-  runs_.successor[head] = (runs_.flags[r] & run_flag::kForgotten) != 0 ? kNoRun : r;
+  const bool forgotten = (runs_.flags[r] & run_flag::kForgotten) != 0;
+  runs_.successor[head] = forgotten ? kNoRun : r;
   runs_.children[head] = 1;
   runs_.references[head] = runs_.references[r];
   runs_.leases[head] = runs_.leases[r];
@@ -131,7 +132,7 @@ RunId BlockPool::split(RunId r, std::uint32_t at) {
   runs_.length[r] -= at;
   runs_.depth[r] += at;
   if (storage_->retentions) storage_->retentions->copy(r, head);
-  if ((runs_.flags[r] & run_flag::kForgotten) == 0) policy_->on_split(head, r);
+  if (!forgotten) policy_->on_split(head, r);
   return head;
 }
 

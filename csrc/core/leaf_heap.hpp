@@ -24,6 +24,7 @@ class LeafHeap {
  public:
   LeafHeap(const RunTable& runs, Less less) : runs_(runs), less_(std::move(less)), place_(runs.capacity) {}
 
+  bool contains(RunId r) const { return place_[r] != 0; }
   RunId front() const { return heap_.front(); }
 
   void add(std::span<const RunId> evictable) {
@@ -70,8 +71,6 @@ class LeafHeap {
 
  private:
   static constexpr std::uint32_t kArity = 4;
-
-  bool contains(RunId r) const { return place_[r] != 0; }
 
   void put(std::uint32_t at, RunId r) {
     heap_[at] = r;
@@ -128,6 +127,7 @@ class LeafHeap {
 template <class Less>
 class LeafHeapPolicy : public Policy {
  public:
+  void on_split(RunId /*head*/, RunId tail) override { heap_->update(tail); }  // its depth is another
   void on_referenced(std::span<const RunId> runs) override { heap_->remove(runs); }
   void on_evictable(std::span<const RunId> runs, const RequestInfo& /*info*/) override { heap_->add(runs); }
   void on_dropped(std::span<const RunId> runs) override { heap_->remove(runs); }

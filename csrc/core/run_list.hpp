@@ -18,6 +18,7 @@ class RunList {
 
   bool empty() const { return next_[end_] == end_; }
   RunId front() const { return next_[end_]; }
+  RunId next(RunId r) const { return next_[r]; }  // the capacity after the last
 
   void append(RunId r) { insert_before(end_, r); }
   void insert_after(RunId place, RunId r) { insert_before(next_[place], r); }

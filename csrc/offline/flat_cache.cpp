@@ -40,6 +40,7 @@ class FlatCache {
       policy_->on_referenced({&r, 1});
       ++runs_.hits[r];
     } else {
+      policy_->on_miss(block, info);
       r = runs_.used < runs_.capacity ? runs_.used++ : evict(info.now);
       run_of_[block] = r;
       runs_.parent[r] = kNoRun;

@@ -15,6 +15,10 @@ inline RequestInfo info_of(const RequestColumns& c, std::size_t r) {
   if (!c.gap.empty() && c.gap[r] >= 0) info.gap = c.gap[r];
   if (!c.stop.empty()) info.stop = static_cast<StopReason>(c.stop[r]);
   if (!c.subagent.empty()) info.subagent = c.subagent[r] != 0;
+  if (!c.steps.empty() && c.steps[r] >= 0) info.steps = c.steps[r];
+  if (!c.return_probability.empty() && c.return_probability[r] >= 0) {
+    info.return_probability = c.return_probability[r];
+  }
   return info;
 }
 

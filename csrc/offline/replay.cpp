@@ -29,6 +29,8 @@ void check_columns(const RequestColumns& c, std::size_t requests) {
   check_length("gap", c.gap, requests, false);
   check_length("stop", c.stop, requests, false);
   check_length("subagent", c.subagent, requests, false);
+  check_length("steps", c.steps, requests, false);
+  check_length("return_probability", c.return_probability, requests, false);
 }
 
 }  // namespace

@@ -20,6 +20,10 @@ class UnknownPolicyError(ConfigError):
     """No policy has this name; the message suggests the nearest one."""
 
 
+class PolicyLibraryError(ConfigError):
+    """A shared library of policies is missing, is none, or was compiled for another KVopt."""
+
+
 class TraceError(KvoptError, ValueError):
     """A workload file or array breaks its format; the message names file, line or record, and value."""
 

@@ -26,6 +26,8 @@ class CheckedPolicy final : public Policy {
     policy_->attach(context);
   }
 
+  void on_miss(std::uint64_t key, const RequestInfo& info) override { policy_->on_miss(key, info); }
+
   void on_hit(std::span<const RunId> hit, const RequestInfo& info) override {
     check_order(hit);
     policy_->on_hit(hit, info);
@@ -93,6 +95,8 @@ class CheckedPolicy final : public Policy {
     }
     return policy_->choose(wanted, now);
   }
+
+  std::uint32_t expendable(RunId run) const override { return policy_->expendable(run); }
 
   // What was announced is what is evictable, and so is all that is behind it.
   std::string verify() const override {

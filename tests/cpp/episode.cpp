@@ -14,7 +14,7 @@ namespace {
 Ranking ranking_of(const std::string& policy, bool growth, Rule rule) {
   if (policy == "lru") return Ranking::kLetGo;
   if (policy == "lfu") return Ranking::kHits;
-  if (policy == "priority") return Ranking::kPriority;
+  if (policy == "priority:requeue=0") return Ranking::kPriority;
   // What a request stores later may join the run that it stored first.
   if (policy == "fifo") return growth && rule == Rule::kPrefix ? Ranking::kNone : Ranking::kStored;
   return Ranking::kNone;

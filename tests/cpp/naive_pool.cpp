@@ -81,7 +81,7 @@ std::vector<double> NaivePool::rank(const Block& b) const {
     case Ranking::kStored:
       return {static_cast<double>(b.stored)};
     case Ranking::kHits:
-      return {static_cast<double>(b.hits), b.last_use};
+      return {static_cast<double>(b.hits), static_cast<double>(b.let_go)};
     case Ranking::kPriority:
       return {static_cast<double>(b.priority), b.last_use};
     case Ranking::kNone:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "checked_policy.hpp"
@@ -12,7 +13,7 @@ namespace kvopt::test {
 using Numbers = std::vector<std::uint64_t>;
 
 struct Server {
-  explicit Server(const PoolOptions& options, const char* policy = "lru")
+  explicit Server(const PoolOptions& options, const std::string& policy = "lru")
       : pool(options, std::make_unique<CheckedPolicy>(make_policy(parse_policy(policy)), false, 0)) {}
 
   static Keys keys(const Numbers& numbers) { return {.hashes = numbers.data(), .count = numbers.size()}; }

@@ -85,8 +85,9 @@ class Conversations {
 
 // Not one allocation in 20,000 requests (500,000 calls) on a pool that evicts for nearly every one.
 void no_allocation_in_steady_state() {
-  for (const char* policy : {"lru", "fifo", "lfu", "priority", "dummy"}) {
-    BlockPool pool({.capacity = 10'000}, make_policy(parse_policy(policy)));
+  for (const PolicyInfo& policy : policies()) {
+    if (policy.offline) continue;
+    BlockPool pool({.capacity = 10'000}, make_policy(parse_policy(policy.name)));
     Conversations conversations(200, 20, 25);
     Allocation allocation;
     for (int i = 0; i < 40'000; ++i) conversations.serve(pool, allocation);

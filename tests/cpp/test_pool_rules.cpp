@@ -103,8 +103,9 @@ void blocks_without_a_key_go_first() {
 
 // Forgotten: all that stands behind goes with it; who holds it keeps it; nothing stored behind it later is hit either.
 void forgotten_content_is_never_hit() {
-  for (const char* policy : {"lru", "fifo", "lfu", "priority", "dummy"}) {
-    Server s({.capacity = 12}, policy);
+  for (const PolicyInfo& policy : policies()) {
+    if (policy.offline) continue;
+    Server s({.capacity = 12}, policy.name);
     s.serve({1, 2, 3, 4});
     s.serve({1, 2, 9});
     Allocation held = s.hold({1, 2, 3, 4, 5});
@@ -127,8 +128,9 @@ void forgotten_content_is_never_hit() {
 
 // Cutting several runs at once, where ids of runs that are given up are used again at once.
 void forgetting_leaves_every_order_whole() {
-  for (const char* policy : {"lru", "fifo", "lfu", "priority", "dummy"}) {
-    Server s({.capacity = 12}, policy);
+  for (const PolicyInfo& policy : policies()) {
+    if (policy.offline) continue;
+    Server s({.capacity = 12}, policy.name);
     s.serve({1, 2, 3, 4, 5});
     Allocation a = s.hold({1, 2, 3, 4, 5});
     const std::vector<BlockId> ids = s.blocks(a);

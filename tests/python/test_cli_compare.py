@@ -150,6 +150,7 @@ def test_without_a_trace_the_built_in_workload_is_compared(tmp_path: Path) -> No
         (["--capacity", "9999m"], "is not from 1 to 4294967294"),
         (["--memory", "40G", "--model", "llama-3.1-8b"], "40GiB"),
         (["--memory", "40GiB"], "--memory needs --model"),
+        (["--bound", "--rule", "flat"], "--bound holds under the prefix rule"),
         (["--memory", "1MiB", "--model", "llama-3.1-8b"], "hold no block"),
         (["--memory", "1GiB", "--model", "llama-3.1-9b"], "did you mean 'llama-3.1-8b'"),
         (["--p-star", "0"], "--p-star': p_star: 0.0"),

@@ -160,7 +160,7 @@ class Requests(RuleBasedStateMachine):
         self.pool.end_lease(lease, now=self.now)
         self.naive.end_lease(lease)
 
-    @precondition(lambda self: self.policy == "priority" and self.allocations)
+    @precondition(lambda self: str(self.policy).startswith("priority") and self.allocations)
     @rule(
         which=WHICH,
         first=st.integers(0, 3),
@@ -232,12 +232,13 @@ class Requests(RuleBasedStateMachine):
         ("lru", "lru"),
         ("fifo", "fifo"),
         ("lfu", "lfu"),
-        ("priority", "priority"),
+        ("priority:requeue=0", "priority"),
+        ("priority", "any"),
         ("dummy", "any"),
         (DummyPolicy, "any"),
         (LruInPython, "last use"),
     ],
-    ids=["lru", "fifo", "lfu", "priority", "dummy", "DummyPolicy", "LruInPython"],
+    ids=["lru", "fifo", "lfu", "priority without requeueing", "priority", "dummy", "DummyPolicy", "LruInPython"],
 )
 def test_a_pool_does_what_the_naive_model_does(policy: str | type[Policy], rank: str) -> None:
     machine = type("Machine", (Requests,), {"policy": policy, "rank": rank})

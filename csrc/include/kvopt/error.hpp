@@ -19,6 +19,11 @@ struct UnknownPolicyError : ConfigError {
   using ConfigError::ConfigError;
 };
 
+// A shared library of policies cannot be used.
+struct PolicyLibraryError : ConfigError {
+  using ConfigError::ConfigError;
+};
+
 // A workload breaks its own format.
 struct TraceError : Error {
   using Error::Error;

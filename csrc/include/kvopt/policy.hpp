@@ -31,8 +31,10 @@ struct RequestInfo {
   std::int32_t turn = -1;
   std::int32_t tool = -1;
   std::uint32_t output_tokens = 0;
-  float gap = -1;           // seconds between the session's previous answer and this request; negative: unknown
-  float expected_gap = -1;  // a client's hint: seconds until it returns; negative: unknown
+  float gap = -1;                 // seconds between the session's previous answer and this request; negative: unknown
+  float expected_gap = -1;        // a client's hint: seconds until it returns; negative: unknown
+  float return_probability = -1;  // a hint: whether the session goes on, 0 to 1; negative: unknown
+  std::int32_t steps = -1;        // a hint: requests of the session until this prefix is needed again; -1: unknown
   StopReason stop = StopReason::kUnknown;
   bool subagent = false;
   bool last_turn = false;
@@ -65,6 +67,9 @@ class Policy {
   // Called once.
   virtual void attach(const PolicyContext& context) = 0;
 
+  // A request needs content that begins with this key and is not cached. Comes before choose() for its room, and before
+  // the on_stored() of a run that begins with it, if that ever comes. Under the flat rule once a block.
+  virtual void on_miss(std::uint64_t /*key*/, const RequestInfo& /*info*/) {}
   // A request found these runs cached; its references are not counted yet.
   virtual void on_hit(std::span<const RunId> /*hit*/, const RequestInfo& /*info*/) {}
   // These runs are new and can be hit from now on; the request holds them.
@@ -78,6 +83,8 @@ class Policy {
   virtual void on_evictable(std::span<const RunId> runs, const RequestInfo& info) = 0;
   // Evictable runs that the pool takes away: chosen, cleared or forgotten.
   virtual void on_dropped(std::span<const RunId> runs) = 0;
+  // A dropped run will not be evicted but was cleared or forgotten: its content is of no use to anybody.
+  virtual void on_forgotten(RunId /*run*/) {}
   // An evictable run lost its last child: it is a possible victim now.
   virtual void on_uncovered(RunId /*run*/) {}
   // A possible victim lost some blocks off its deep end.
@@ -93,6 +100,9 @@ class Policy {
 
   // The next victim. There is one: `wanted` > 0 blocks are still needed, and at least as many can be evicted.
   virtual RunId choose(std::uint32_t wanted, Time now) = 0;
+  // How many blocks off the deep end of the run that choose() has just named may go (1 up); what is more stays, and
+  // choose() is asked again. By default all.
+  virtual std::uint32_t expendable(RunId /*run*/) const { return UINT32_MAX; }
 
   // Throws what went wrong in an earlier hook, if anything did. The pool calls it before it changes anything.
   virtual void check() const {}
@@ -125,8 +135,21 @@ struct PolicySpec {
   std::vector<double> parameters;  // in the order of PolicyInfo::parameters
 };
 
-// All built-in policies, online ones first.
-const std::vector<PolicyInfo>& policies();
+// A policy, and how it is made.
+struct PolicyEntry {
+  PolicyInfo info;
+  // Parameters come checked, in the order of PolicyInfo::parameters. Null: offline.
+  std::unique_ptr<Policy> (*make)(std::span<const double> parameters) = nullptr;
+};
+
+// All policies: built-in ones, online before offline; then those that were added.
+std::vector<PolicyInfo> policies();
+// Makes more policies known by name; all or none. Throws ConfigError for a name that exists or cannot be written in a
+// spec, for a policy that cannot be made, and for parameters without a sensible range.
+void add_policies(std::span<const PolicyEntry> entries);
+// Adds the policies of a shared library (plugin.hpp) and returns what they are; the same again where it is loaded
+// already. Throws PolicyLibraryError.
+std::vector<PolicyInfo> load_policy_library(const std::string& path);
 // Throws UnknownPolicyError (naming the nearest known one) or ConfigError.
 PolicySpec parse_policy(std::string_view spec);
 // Throws ConfigError for an offline policy.

@@ -32,6 +32,8 @@ struct RequestColumns {
   std::span<const float> gap;
   std::span<const std::uint8_t> stop;
   std::span<const std::uint8_t> subagent;
+  std::span<const std::int32_t> steps;
+  std::span<const float> return_probability;
 };
 
 struct ReplayOptions {

@@ -9,11 +9,14 @@ import click
 
 from kvopt.cli.replay_options import capacity_option, cost_and_threads, result_files
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
-from kvopt.cli.values import check_outputs, memory_callback, policies_callback
+from kvopt.cli.values import check_outputs, memory_callback, policies_callback, policy_library_option
 
 if TYPE_CHECKING:
+    from kvopt.cli.console import Progress
     from kvopt.cost import ModelGeometry
+    from kvopt.simulator import UpperBounds
     from kvopt.simulator.policy_source import PolicyLike
+    from kvopt.simulator.replay import Rule
     from kvopt.workload.base import Trace
 
 DEFAULT_POLICIES = ("lru", "lfu", "min")
@@ -32,6 +35,14 @@ DEFAULT_SHARES = (0.01, 0.02, 0.04, 0.08, 0.16)
     callback=policies_callback,
     help="Policy, or comma list of them; path/to/file.py:ClassName for one in Python. Repeatable.",
 )
+@policy_library_option
+@click.option(
+    "--rule",
+    type=click.Choice(["prefix", "flat"]),
+    default="prefix",
+    show_default=True,
+    help="prefix: a block is of use only behind all before it; flat: each by itself, as cache papers replay.",
+)
 @capacity_option("1 to 16% of all blocks")
 @click.option(
     "--memory",
@@ -41,6 +52,7 @@ DEFAULT_SHARES = (0.01, 0.02, 0.04, 0.08, 0.16)
     help="Cache size as KV memory of --model: 40GiB, 24GB. Repeatable.",
 )
 @click.option("--model", metavar="NAME", help="Model whose KV cache --memory is, such as llama-3.1-8b.")
+@click.option("--bound", is_flag=True, help="Also show what no policy can exceed; see kvopt bound.")
 @cost_and_threads
 @result_files("rows")
 @click.pass_context
@@ -48,9 +60,11 @@ def compare(
     ctx: click.Context,
     /,
     policies: list[PolicyLike],
+    rule: Rule,
     capacities: list[int],
     memory: list[int],
     model: str | None,
+    bound: bool,
     p_star: float,
     threads: int | None,
     json_file: Path | None,
@@ -61,16 +75,24 @@ def compare(
     """Replay TRACE under each policy at each capacity, and compare what it hits.
 
     Without a TRACE, the built-in agent workload. The table sets every policy against lru and against min, the offline
-    optimum of hits; both are replayed for it even when not asked for. Files hold the policies asked for.
+    optimum of hits; both are replayed for it even when not asked for. Files hold the policies asked for. With --bound
+    each capacity has a row of what no policy can exceed, and one for min-bypass, whose running requests need no memory.
+
+    Under the flat rule no request is skipped, and hits need not be a prefix: no prefill cost is saved by them, so the
+    table compares hits.
     """
     from kvopt.cli.compare_table import print_comparison
     from kvopt.cli.console import output_console, progress_bar
     from kvopt.cost import model_geometry
+    from kvopt.output_file import write_output
     from kvopt.simulator.policy_source import policy_name
     from kvopt.simulator.replay import replay
+    from kvopt.simulator.result import json_bytes
 
     if memory and model is None:
         raise click.UsageError("--memory needs --model, whose KV cache it is", ctx)
+    if bound and rule == "flat":
+        raise click.UsageError("--bound holds under the prefix rule, not with --rule flat", ctx)
     geometry = None if model is None else model_geometry(model)
     check_trace(ctx, trace)
     check_outputs(ctx, trace, {"--json": json_file, "--csv": csv_file})
@@ -80,13 +102,16 @@ def compare(
     with progress_bar() as progress:
         loaded = load_trace(trace, **reader, progress=progress)
         sizes = _capacities(loaded, capacities, memory, geometry)
-        result = replay(loaded, [*policies, *references], sizes, p_star=p_star, threads=threads, progress=progress)
+        asked_for = [*policies, *references]
+        result = replay(loaded, asked_for, sizes, rule=rule, p_star=p_star, threads=threads, progress=progress)
+        bounds = _bounds(loaded, sizes, asked, p_star, threads, progress) if bound else []
     files = result.only(asked)
     if json_file is not None:
-        files.write_json(json_file)
+        rows = [row | {"bypass": each.trace["bypass"]} for each in bounds for row in each.to_dict()["bounds"]]
+        write_output(json_file, json_bytes(files.to_dict() | ({"bounds": rows} if bound else {})))
     if csv_file is not None:
         files.write_csv(csv_file)
-    print_comparison(output_console(), loaded, result, geometry)
+    print_comparison(output_console(), loaded, result, geometry, bounds)
 
 
 def _capacities(trace: Trace, blocks: list[int], memory: list[int], geometry: ModelGeometry | None) -> list[int]:
@@ -96,6 +121,17 @@ def _capacities(trace: Trace, blocks: list[int], memory: list[int], geometry: Mo
     if geometry is not None:
         sizes += [blocks_in_memory(size, geometry, trace.block_tokens) for size in memory]
     return sorted(set(sizes)) or default_capacities(trace.unique_blocks, trace.prefix.longest_request)
+
+
+def _bounds(
+    trace: Trace, sizes: list[int], policies: list[str], p_star: float, threads: int | None, progress: Progress | None
+) -> list[UpperBounds]:
+    from kvopt.simulator.upper_bound import METRICS, upper_bound
+
+    return [
+        upper_bound(trace, sizes, METRICS, bypass=bypass, p_star=p_star, threads=threads, progress=progress)
+        for bypass in ([False, True] if "min-bypass" in policies else [False])
+    ]
 
 
 def default_capacities(unique_blocks: int, longest_request: int) -> list[int]:

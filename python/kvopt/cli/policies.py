@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kvopt.cli.values import policy_library_option
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -14,10 +16,12 @@ if TYPE_CHECKING:
 
 @click.command(short_help="List the policies, or describe one.")
 @click.argument("name", required=False)
+@policy_library_option
 def policies(name: str | None) -> None:
     """List the policies, or describe the policy NAME and its parameters.
 
-    A parameter is set after the name, as in NAME:PARAMETER=VALUE.
+    A parameter is set after the name, as in NAME:PARAMETER=VALUE. Policies of a shared library are listed with
+    --policy-library.
     """
     from kvopt import _core
     from kvopt.cli.console import output_console
@@ -52,6 +56,7 @@ def _print_one(console: Console, policy: PolicyInfo) -> None:
 
     console.print(Text(f"{policy.name} ({_kind(policy)}): {policy.summary}"))
     console.print(Text(f"reference: {policy.reference}"))
+    console.print(Text(f"needs: {', '.join(policy.needs) or 'nothing but the references'}"))
     if not policy.parameters:
         console.print("parameters: none")
     for parameter in policy.parameters:

@@ -1,17 +1,14 @@
-"""The options that `kvopt compare` and `kvopt mrc` share: capacities, cost, threads, result files."""
+"""The options that `kvopt bound`, `kvopt compare` and `kvopt mrc` share: capacities, cost, threads, result files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
-from kvopt.cli.values import capacities_callback, p_star_callback
+from kvopt.cli.values import AnyCommand, capacities_callback, p_star_callback
 from kvopt.cost import DEFAULT_P_STAR
-
-AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
 
 OUTPUT = click.Path(path_type=Path)
 
@@ -25,7 +22,7 @@ _COST_AND_THREADS = (
         metavar="TOKENS",
         help="Prompt position where attention doubles a token's prefill cost.",
     ),
-    click.option("--threads", type=click.IntRange(min=1), help="Replays at once.  [default: all cores]"),
+    click.option("--threads", type=click.IntRange(min=1), help="Replays or bounds at once.  [default: all cores]"),
 )
 
 

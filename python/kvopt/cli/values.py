@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,6 +14,8 @@ from kvopt.errors import ConfigError
 
 if TYPE_CHECKING:
     from kvopt.simulator.policy_source import PolicyLike
+
+AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
 
 _COUNT = re.compile(r"(\d[\d_]*(?:\.\d+)?)([km]?)", re.IGNORECASE | re.ASCII)
 _SCALE = {"": 1, "k": 1_000, "m": 1_000_000}
@@ -53,6 +56,14 @@ def policies_callback(ctx: click.Context, parameter: click.Parameter, values: tu
         check_policy(policy)
         policies.append(policy)
     return policies
+
+
+def library_callback(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> None:
+    """Load each shared library of policies."""
+    from kvopt.policies import load_library
+
+    for path in values:
+        load_library(path)
 
 
 def capacities_callback(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[int]:
@@ -102,3 +113,16 @@ def check_outputs(ctx: click.Context, source: Path | None, outputs: dict[str, Pa
         other = taken.setdefault(path.resolve(), option)
         if other != option:
             raise click.UsageError(f"{option} {path} would overwrite {other}", ctx)
+
+
+def policy_library_option(command: AnyCommand) -> AnyCommand:
+    """Add --policy-library; its policies are known to every other option and argument."""
+    return click.option(
+        "--policy-library",
+        multiple=True,
+        is_eager=True,
+        expose_value=False,
+        callback=library_callback,
+        metavar="FILE.so",
+        help="Shared library with policies, compiled against the headers of kvopt.config. Repeatable.",
+    )(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ class HitFigures:
     block_hit: float
     token_hit: float
     cost_saved: float
+    """NaN where hits need not be leading blocks."""
     requests: int
     skipped: int
     block_references: int
@@ -36,8 +38,11 @@ class RequestWeights:
         self._input_tokens = trace.input_tokens.astype(np.int64)
         self._cost = prefill_cost(self.blocks * self._block_tokens, p_star)
 
-    def figures(self, hit_blocks: NDArray[Any], skipped: NDArray[np.bool_]) -> HitFigures:
-        """The figures of R requests: `hit_blocks` unsigned[R] leading blocks found cached, `skipped` bool[R]."""
+    def figures(self, hit_blocks: NDArray[Any], skipped: NDArray[np.bool_], *, prefix: bool = True) -> HitFigures:
+        """The figures of R requests: `hit_blocks` unsigned[R] found cached, `skipped` bool[R].
+
+        `prefix`: hits are the leading blocks of a request; else they may be any, and save no prefill by themselves.
+        """
         kept = ~skipped
         hit = hit_blocks.astype(np.int64)[kept]
         hit_tokens = hit * self._block_tokens
@@ -47,7 +52,7 @@ class RequestWeights:
         return HitFigures(
             block_hit=_ratio(int(hit.sum()), references),
             token_hit=_ratio(int(np.minimum(hit_tokens, inputs).sum()), int(inputs.sum())),
-            cost_saved=_ratio(saved, float(self._cost[kept].sum())),
+            cost_saved=_ratio(saved, float(self._cost[kept].sum())) if prefix else math.nan,
             requests=int(kept.size),
             skipped=int(np.count_nonzero(skipped)),
             block_references=references,

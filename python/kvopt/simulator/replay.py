@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from kvopt.cost import DEFAULT_P_STAR, check_p_star
 from kvopt.errors import ConfigError, PolicyError
 from kvopt.policies import Policy
 from kvopt.simulator.measure import RequestWeights
+from kvopt.simulator.needs import check_needs
 from kvopt.simulator.policy_source import PolicyLike, breach, check_policy, new_policy
 from kvopt.simulator.result import ReplayResult, ReplayRow
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = Callable[[int, "int | None", str], None]
 """Called with what is done, what there is in all (None when unknown), and a word for it."""
+
+Rule: TypeAlias = Literal["prefix", "flat"]
+"""Whether a block is of use only behind all blocks before it, or by itself, as papers on caches replay."""
 
 MAX_CAPACITY = 2**32 - 2
 """Blocks have 32-bit numbers."""
@@ -39,23 +43,30 @@ def replay(
     policies: Sequence[PolicyLike] | PolicyLike,
     capacities: Sequence[int] | int,
     *,
+    rule: Rule = "prefix",
     p_star: float = DEFAULT_P_STAR,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> ReplayResult:
     """Replay `trace` under each of `policies` at each of `capacities` (blocks); repeats are replayed once.
 
-    `p_star` (tokens) sets the prefill cost of `cost_saved`; `threads` is at most how many cells run at once (all cores
-    unless given). Every argument is checked before any work starts: UnknownPolicyError names the nearest policy,
-    ConfigError any other argument. A policy that breaks its contract ends the replay with PolicyError.
+    Under the flat `rule` every block of a request is referenced by itself, no request is skipped, and hits may be any
+    blocks of a request: `cost_saved` is NaN then, because a prefill saves nothing behind its first missing block.
+
+    `p_star` (tokens) sets the prefill cost of `cost_saved` and of policies with a cost model; `threads` is at most how
+    many cells run at once (all cores unless given). Every argument is checked before any work starts:
+    UnknownPolicyError names the nearest policy, ConfigError any other argument, and a hint that a policy needs and the
+    trace lacks. A policy that breaks its contract ends the replay with PolicyError.
     """
-    sizes = _check_capacities(capacities)
+    sizes = check_capacities(capacities)
     named = _check_policies(policies, len(sizes))
+    check_needs(trace, named.values())
+    rule = _check_rule(rule)
     p_star = check_p_star(p_star)
-    workers = _check_threads(threads)
+    workers = check_threads(threads)
     cells = [_Cell(name, new_policy(policy), capacity) for capacity in sizes for name, policy in named.items()]
-    rows = _Replay(trace, p_star).run(cells, workers, progress or _silent)
-    return ReplayResult(dict(trace.summary()) | {"p_star": p_star}, tuple(rows))
+    rows = _Replay(trace, rule, p_star).run(cells, workers, progress or _silent)
+    return ReplayResult(dict(trace.summary()) | {"rule": rule, "p_star": p_star}, tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +79,8 @@ class _Cell:
 class _Replay:
     """One trace, and what all its cells share."""
 
-    def __init__(self, trace: Trace, p_star: float) -> None:
+    def __init__(self, trace: Trace, rule: Rule, p_star: float) -> None:
+        self._rule = rule
         self._prefix = trace.prefix
         # More blocks than this change nothing but the memory that the pool takes.
         self._enough = max(trace.unique_blocks, trace.prefix.longest_request) + 1
@@ -111,13 +123,14 @@ class _Replay:
                 self._time,
                 cell.policy,
                 min(cell.capacity, self._enough),
+                rule=self._rule,
                 block_tokens=self._block_tokens,
                 p_star=self._p_star,
                 context=self._context,
             )
         except PolicyError as error:
             raise breach(error, cell.policy, cell.capacity) from None
-        figures = self._weights.figures(counts.hit_blocks, counts.skipped)
+        figures = self._weights.figures(counts.hit_blocks, counts.skipped, prefix=self._rule == "prefix")
         return ReplayRow(
             policy=cell.name,
             capacity=cell.capacity,
@@ -152,7 +165,8 @@ def _check_policies(policies: Sequence[PolicyLike] | PolicyLike, capacities: int
     return named
 
 
-def _check_capacities(capacities: Sequence[int] | int) -> list[int]:
+def check_capacities(capacities: Sequence[int] | int) -> list[int]:
+    """The capacities in blocks, without repeats; ConfigError for none, or for one that `check_capacity` refuses."""
     asked: Iterable[int] = capacities if isinstance(capacities, Iterable) else [capacities]
     sizes = list(dict.fromkeys(check_capacity(capacity) for capacity in asked))
     if not sizes:
@@ -160,7 +174,14 @@ def _check_capacities(capacities: Sequence[int] | int) -> list[int]:
     return sizes
 
 
-def _check_threads(threads: int | None) -> int:
+def _check_rule(rule: Rule) -> Rule:
+    if rule not in get_args(Rule):
+        raise ConfigError(f"rule: {rule!r} is neither 'prefix' nor 'flat'")
+    return rule
+
+
+def check_threads(threads: int | None) -> int:
+    """How many threads to use; ConfigError unless it is a whole number from 1 up, or None for all cores."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
@@ -178,6 +199,8 @@ def _context(trace: Trace) -> dict[str, NDArray[Any]]:
         "gap": trace.gap,
         "stop": trace.stop,
         "subagent": trace.subagent.astype(np.uint8),
+        "steps": trace.steps,
+        "return_probability": trace.return_probability,
     }
 
 

@@ -19,8 +19,8 @@ from kvopt.output_file import write_output
 class ReplayRow:
     """One policy at one capacity.
 
-    A request with at least as many blocks as the capacity is skipped. `requests` counts all requests, `skipped` those;
-    every other figure is over the requests that were not skipped.
+    A request with at least as many blocks as the capacity is skipped (never under the flat rule). `requests` counts all
+    requests, `skipped` those; every other figure is over the requests that were not skipped.
     """
 
     policy: str
@@ -32,7 +32,7 @@ class ReplayRow:
     token_hit: float
     """Hit tokens, at most the input of each request, / input tokens, 0 to 1."""
     cost_saved: float
-    """Prefill cost of the hits / prefill cost of all blocks, 0 to 1."""
+    """Prefill cost of the hits / prefill cost of all blocks, 0 to 1; NaN under the flat rule."""
     evictions: int
     """Blocks evicted."""
     requests: int
@@ -47,7 +47,7 @@ class ReplayResult:
     """Rows ordered by capacity, then by policy, each in the order in which they were asked for."""
 
     trace: Mapping[str, object]
-    """The summary of the trace, and `p_star` in tokens."""
+    """The summary of the trace, `rule`, and `p_star` in tokens."""
     rows: tuple[ReplayRow, ...]
 
     @property

@@ -66,6 +66,8 @@ class Trace:
             none or it is unknown (float32[R]).
         subagent: whether a sub-agent of the session sent the request (bool[R]).
         api_time: seconds that the server took for the answer, NaN if unknown (float32[R]).
+        steps: a client's hint: requests of the session until this prefix is needed again, -1 unknown (int32[R]).
+        return_probability: a hint: how likely the session goes on, 0 to 1, NaN unknown (float32[R]).
         name: short name of the trace.
         block_tokens: tokens in a full block, at least 1.
         tool_names: distinct names that ``tool`` refers to.
@@ -86,6 +88,8 @@ class Trace:
     gap: NDArray[np.float32]
     subagent: NDArray[np.bool_]
     api_time: NDArray[np.float32]
+    steps: NDArray[np.int32]
+    return_probability: NDArray[np.float32]
     name: str
     block_tokens: int
     tool_names: tuple[str, ...] = ()
@@ -117,6 +121,9 @@ class Trace:
         self._refuse(
             "api_time", np.isinf(self.api_time) | (self.api_time < 0), "is neither NaN nor a finite number >= 0"
         )
+        self._refuse("steps", self.steps < -1, "is below -1")
+        chance = self.return_probability
+        self._refuse("return_probability", (chance < 0) | (chance > 1), "is neither NaN nor from 0 to 1")
         room = -(-self.input_tokens.astype(np.int64) // self.block_tokens)
         self._refuse(
             "input_tokens", self.chain_blocks() > room, f"is too few for its blocks of {self.block_tokens} tokens"
@@ -188,6 +195,16 @@ class Trace:
         """Whether any request says why its answer ended."""
         return bool((self.stop != StopReason.UNKNOWN).any())
 
+    def knows(self, column: str) -> bool:
+        """Whether any request has a value in this column; never where a trace has no such column."""
+        if column not in COLUMNS:
+            return False
+        values = getattr(self, column)
+        if column not in UNKNOWN:
+            return bool(values.size)
+        known = ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN[column]
+        return bool(known.any())
+
     def chain_blocks(self) -> NDArray[np.int64]:
         """Blocks of each request (int64[R])."""
         return self.prefix.shared_blocks.astype(np.int64) + self.prefix.new_blocks
@@ -220,6 +237,8 @@ COLUMNS: dict[str, Any] = {
     "gap": np.float32,
     "subagent": np.bool_,
     "api_time": np.float32,
+    "steps": np.int32,
+    "return_probability": np.float32,
 }
 """Every per-request column and its type."""
 
@@ -232,6 +251,8 @@ UNKNOWN: dict[str, Any] = {
     "gap": np.nan,
     "subagent": False,
     "api_time": np.nan,
+    "steps": -1,
+    "return_probability": np.nan,
 }
 """What stands in a column that a source knows nothing of."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvopt.workload.base import COLUMNS, StopReason
+from kvopt.workload.base import StopReason
 
 _NAN = float("nan")
 
@@ -68,8 +68,8 @@ class RequestColumns:
         return np.array(self._numbers[name])
 
     def finish(self, order: NDArray[np.int64] | None = None) -> dict[str, NDArray[Any]]:
-        """All columns by name, in the order of appending or in ``order`` (a permutation, int64[R])."""
-        columns = {name: self.column(name) for name in COLUMNS}
+        """All columns by name but the hints, in the order of appending or in ``order`` (a permutation, int64[R])."""
+        columns = {name: self.column(name) for name in ("time", *self._numbers, *self._seconds)}
         columns["subagent"] = columns["subagent"].astype(np.bool_)
         if order is not None:
             columns = {name: values[order] for name, values in columns.items()}

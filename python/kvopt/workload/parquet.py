@@ -18,6 +18,9 @@ shared_blocks  uint32                  how many blocks it shares with that row, 
 new_block_ids  list<uint64>            ids of its further blocks; each occurs once in the file
 ============== ======================= =====================================================================
 
+The hints ``steps`` (int32, -1 unknown) and ``return_probability`` (float32, NaN unknown) are columns where any request
+has one.
+
 No column but ``tool`` holds nulls. The file's metadata are ``kvopt.format_version`` (``1``), ``kvopt.block_tokens``,
 ``kvopt.name``, ``kvopt.tool_names`` (JSON list), ``kvopt.source`` (JSON object: how the trace was made) and, written by
 KVopt and checked where it is present, ``kvopt.checksum`` (CRC-32 of the other metadata and the values of a trace).
@@ -57,6 +60,7 @@ _NUMBERS = {
     "api_time": ("api_time_s", np.float32),
     "subagent": ("subagent", np.bool_),
 }
+_HINTS = {"steps": np.int32, "return_probability": np.float32}
 _DELTA = ("input_tokens", "output_tokens", "session", "turn", "parent", "shared_blocks", "new_block_ids.list.element")
 _SPLIT = ("time_s", "gap_s", "api_time_s")
 
@@ -118,6 +122,7 @@ def _to_table(trace: Trace) -> pa.Table:
     columns["tool"] = pa.DictionaryArray.from_arrays(
         pa.array(trace.tool, mask=trace.tool < 0), pa.array(list(trace.tool_names), pa.string())
     )
+    columns |= {hint: getattr(trace, hint) for hint in _HINTS if trace.knows(hint)}
     columns["parent"] = prefix.parent
     columns["shared_blocks"] = prefix.shared_blocks
     # Large offsets: a trace may have more than 2^31 different blocks.
@@ -152,6 +157,9 @@ def _from_table(table: pa.Table) -> Trace:
     if not (block_tokens.isascii() and block_tokens.isdigit() and len(block_tokens) <= 10):
         raise TraceError(f"kvopt.block_tokens: {block_tokens!r} is not a whole number of tokens")
     columns = {name: _numbers(table, column, np.dtype(dtype)) for name, (column, dtype) in _NUMBERS.items()}
+    columns |= {
+        hint: _numbers(table, hint, np.dtype(dtype)) for hint, dtype in _HINTS.items() if hint in table.schema.names
+    }
     columns["stop"] = _indices(table, "stop", _STOP_NAMES)
     columns["tool"] = _indices(table, "tool", tool_names)
     unstopped = columns["stop"] < 0

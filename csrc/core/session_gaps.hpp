@@ -1,0 +1,75 @@
+// How long sessions take to return: a running mean of log gaps, after tool calls and otherwise, and what all sessions
+// do.
+//
+// Bounded: sessions fall into a table by hash, the newer one wins a place. What is forgotten starts from the global
+// mean.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "core/release_events.hpp"
+
+namespace kvopt {
+
+class SessionGaps {
+ public:
+  SessionGaps() : places_(kPlaces) {}
+
+  // The history with one more gap, from the last release to now.
+  GapHistory extend(GapHistory history, Time gap) {
+    const int kind = history.after_tool ? 1 : 0;
+    const float log_gap = std::log(std::max(static_cast<float>(gap), kShortest));
+    all_count_[kind] = std::min(all_count_[kind] + 1, kAllMemory);
+    all_mean_[kind] += (log_gap - all_mean_[kind]) / all_count_[kind];
+    history.count[kind] = std::min(history.count[kind] + 1, kMemory);
+    history.mean[kind] += (log_gap - history.mean[kind]) / history.count[kind];
+    history.turns = static_cast<std::uint16_t>(std::min(history.turns + 1, 60'000));
+    return history;
+  }
+
+  // The history of a known session that releases now; `otherwise` when it is not known yet.
+  GapHistory of_session(std::int32_t session, bool subagent, Time now, const GapHistory& otherwise) {
+    const Place& place = places_[home(session, subagent)];
+    if (place.key != key_of(session, subagent)) return otherwise;
+    return extend(place.history, now - place.released);
+  }
+
+  void remember(std::int32_t session, bool subagent, Time now, const GapHistory& history) {
+    places_[home(session, subagent)] = {key_of(session, subagent), now, history};
+  }
+
+  // Seconds: the session's mean, drawn to what all do while it has shown little.
+  float expected(const GapHistory& history) const {
+    const int kind = history.after_tool ? 1 : 0;
+    const float count = history.count[kind];
+    return std::exp((history.mean[kind] * count + all_mean_[kind] * kPrior) / (count + kPrior));
+  }
+
+ private:
+  static constexpr std::size_t kPlaces = std::size_t{1} << 14;
+  static constexpr float kShortest = 1;  // second
+  static constexpr float kMemory = 3;    // gaps: then the mean forgets
+  static constexpr float kAllMemory = 1000;
+  static constexpr float kPrior = 2;  // gaps
+
+  struct Place {
+    std::uint64_t key;
+    Time released;
+    GapHistory history;
+  };
+
+  static std::uint64_t key_of(std::int32_t session, bool subagent) {
+    return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(session)) << 1 | (subagent ? 1 : 0)) + 1;
+  }
+  static std::size_t home(std::int32_t session, bool subagent) {
+    return (key_of(session, subagent) * 0x9E3779B97F4A7C15U) >> 50;
+  }
+
+  LazyArray<Place> places_;
+  float all_mean_[2] = {0, 0};
+  float all_count_[2] = {0, 0};
+};
+
+}  // namespace kvopt
