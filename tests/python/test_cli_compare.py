@@ -66,7 +66,7 @@ def test_csv_has_the_same_columns_and_rows(small_trace_file: Path, tmp_path: Pat
         rows = list(csv.DictReader(file))
     document = json.loads(Path(f"{out}.json").read_text())
     assert rows == [{column: str(row[column]) for column in COLUMNS} for row in document["rows"]]
-    assert [row["policy"] for row in rows] == ["lru", "lfu", "min"]
+    assert [row["policy"] for row in rows] == ["lru", "lfu", "cost-aware", "min"]
 
 
 def test_table_compares_with_lru_and_the_optimum_though_files_hold_what_was_asked_for(
@@ -125,7 +125,7 @@ def test_no_escape_codes_in_a_pipe_even_if_colour_is_forced(small_trace_file: Pa
     result = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert "\x1b" not in result.stdout
     assert result.stderr == ""
-    assert [len(cells) for cells in table(result.stdout)] == [10] * 3
+    assert [len(cells) for cells in table(result.stdout)] == [10] * 4
     assert all(line == line.rstrip() for line in result.stdout.splitlines())
 
 

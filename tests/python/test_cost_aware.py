@@ -59,7 +59,7 @@ def abrupt(requests: int) -> list[list[int]]:
     [
         (loop_over(100), [101, 150]),
         (one_off(2000), [50, 500]),
-        (uniform(4000), [200, 600, 1200]),
+        (uniform(120_000), [200, 600, 1200]),
         (abrupt(2000), [100, 300, 600]),
     ],
     ids=["loop", "one-off", "uniform", "abrupt"],

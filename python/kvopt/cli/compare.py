@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kvopt.simulator.replay import Rule
     from kvopt.workload.base import Trace
 
-DEFAULT_POLICIES = ("lru", "lfu", "min")
+DEFAULT_POLICIES = ("lru", "lfu", "cost-aware", "min")
 DEFAULT_SHARES = (0.01, 0.02, 0.04, 0.08, 0.16)
 """Default capacities, as shares of the trace's unique blocks."""
 
