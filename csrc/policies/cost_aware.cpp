@@ -125,7 +125,9 @@ class CostAware final : public Policy {
                                        .history = history});
       for (; i < end; ++i) (*event_of_)[runs[i]] = e + 1;
     }
-    if (runs_->children[runs.front()] == 0) add_leaf(runs.front());
+    for (const RunId r : runs) {
+      if (runs_->children[r] == 0) add_leaf(r);
+    }
     if (guarded_) {
       const bool lru = guard_.end_request();
       if (lru != by_lru_) scan_->order_by_time(by_lru_ = lru);

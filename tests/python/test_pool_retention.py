@@ -14,7 +14,7 @@ class Server:
     """A pool of six blocks and requests of two, each released as soon as it is stored."""
 
     def __init__(self) -> None:
-        self.pool = BlockPool(6, "priority", retention=True)
+        self.pool = BlockPool(6, "priority:requeue=0", retention=True)
         self.now = 0.0
 
     def hold(self, *numbers: int) -> Allocation:
