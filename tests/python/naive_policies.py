@@ -73,12 +73,12 @@ class NaiveAsymCache(NaivePolicy):
 
 class NaivePensieve(NaivePolicy):
     def choose(self, wanted: int, now: float) -> int:
-        def compare(a: int, b: int) -> float:
+        def compare(a: int, b: int) -> int:
             costs = block_cost(self.end(a) - 1), block_cost(self.end(b) - 1)
             value = costs[0] * (now - self.used(b)) - costs[1] * (now - self.used(a))
-            return value or costs[0] - costs[1] or self.end(b) - self.end(a) or a - b
+            return int(np.sign(value or costs[0] - costs[1] or self.end(b) - self.end(a) or a - b))
 
-        return min(self.leaves(), key=cmp_to_key(lambda a, b: int(np.sign(compare(a, b)))))
+        return min(self.leaves(), key=cmp_to_key(compare))
 
 
 class NaivePgdsf(NaivePolicy):
