@@ -56,9 +56,10 @@ inline int run_all(std::initializer_list<NamedTest> tests) {
 
 }  // namespace kvopt::test
 
-#define CHECK(condition)                                                              \
-  do {                                                                                \
-    if (!(condition)) kvopt::test::fail(__FILE__, __LINE__, "not true: " #condition); \
+#define CHECK(condition)                                            \
+  do {                                                              \
+    if (condition) break;                                           \
+    kvopt::test::fail(__FILE__, __LINE__, "not true: " #condition); \
   } while (false)
 
 #define CHECK_EQUAL(actual, expected)                                                 \

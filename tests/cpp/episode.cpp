@@ -2,6 +2,7 @@
 #include "random_operations.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "check.hpp"
 #include "checked_policy.hpp"
@@ -22,18 +23,14 @@ Ranking ranking_of(const std::string& policy, bool growth, Rule rule) {
 
 }  // namespace
 
-Episode::Episode(const std::string& policy, std::uint64_t seed) : random_(seed) {
-  options_.capacity = static_cast<std::uint32_t>(5 + draw(chance(0.5) ? 12 : 60));
-  options_.rule = chance(0.25) ? Rule::kFlat : Rule::kPrefix;
-  constexpr std::uint32_t kKeyBytes[] = {0, 0, 16, 32, 36};
-  options_.key_bytes = kKeyBytes[draw(std::size(kKeyBytes))];
-  options_.lease_budget = chance(0.5) ? static_cast<std::uint32_t>(draw(options_.capacity)) : 0;
-  options_.retention = chance(0.8);
-  growth_ = chance(0.7);
-  ties_ = chance(0.3);
-  repeats_ = options_.rule == Rule::kFlat && chance(0.3);
-  collide_ = options_.key_bytes > 0 && chance(0.5);
-  faulty_ = policy == "faulty";
+Episode::Episode(const std::string& policy, std::uint64_t seed)
+    : random_(seed),
+      options_(draw_options()),
+      growth_(chance(0.7)),
+      ties_(chance(0.3)),
+      repeats_(options_.rule == Rule::kFlat && chance(0.3)),
+      collide_(options_.key_bytes > 0 && chance(0.5)),
+      faulty_(policy == "faulty") {
   auto tried = std::make_unique<CheckedPolicy>(make_policy(parse_policy(faulty_ ? "lru" : policy)), faulty_, seed);
   honours_priority_ = tried->honours_priority();
   pool_ = std::make_unique<BlockPool>(options_, std::move(tried));
@@ -45,6 +42,16 @@ Episode::Episode(const std::string& policy, std::uint64_t seed) : random_(seed) 
 Episode::~Episode() = default;
 
 // ---- drawing ------------------------------------------------------------------------------------
+
+PoolOptions Episode::draw_options() {
+  constexpr std::array<std::uint32_t, 5> kKeyBytes = {0, 0, 16, 32, 36};
+  PoolOptions options{.capacity = static_cast<std::uint32_t>(5 + draw(chance(0.5) ? 12 : 60))};
+  options.rule = chance(0.25) ? Rule::kFlat : Rule::kPrefix;
+  options.key_bytes = kKeyBytes[draw(kKeyBytes.size())];
+  options.lease_budget = chance(0.5) ? static_cast<std::uint32_t>(draw(options.capacity)) : 0;
+  options.retention = chance(0.8);
+  return options;
+}
 
 std::size_t Episode::draw(std::size_t below) { return random_() % below; }
 bool Episode::chance(double p) { return static_cast<double>(random_() >> 11) < p * 0x1p53; }
@@ -129,16 +136,22 @@ void Episode::step() {
     void (Episode::*operation)();
     std::size_t weight;
   };
-  static constexpr Choice kChoices[] = {
-      {"acquire", &Episode::acquire, 280}, {"commit", &Episode::commit, 200},
-      {"extend", &Episode::extend, 80},    {"release", &Episode::release, 240},
-      {"lease", &Episode::lease, 50},      {"end_lease", &Episode::end_lease, 20},
-      {"retain", &Episode::retain, 50},    {"expire", &Episode::expire, 15},
-      {"evict", &Episode::evict, 30},      {"forget", &Episode::forget, 15},
-      {"clear", &Episode::clear, 2},       {"a wrong call", &Episode::call_wrongly, 18},
-  };
+  static constexpr auto kChoices = std::to_array<Choice>({
+      {"acquire", &Episode::acquire, 280},
+      {"commit", &Episode::commit, 200},
+      {"extend", &Episode::extend, 80},
+      {"release", &Episode::release, 240},
+      {"lease", &Episode::lease, 50},
+      {"end_lease", &Episode::end_lease, 20},
+      {"retain", &Episode::retain, 50},
+      {"expire", &Episode::expire, 15},
+      {"evict", &Episode::evict, 30},
+      {"forget", &Episode::forget, 15},
+      {"clear", &Episode::clear, 2},
+      {"a wrong call", &Episode::call_wrongly, 18},
+  });
   std::size_t n = draw(1000);
-  const Choice* choice = kChoices;
+  const auto* choice = kChoices.data();
   while (n >= choice->weight) n -= (choice++)->weight;
   operation_ = choice->name;
   (this->*choice->operation)();

@@ -56,6 +56,7 @@ std::vector<BlockId> NaivePool::blocks_in_cache() const {
 
 std::vector<LeaseId> NaivePool::leases() const {
   std::vector<LeaseId> ids;
+  ids.reserve(leases_.size());
   for (const auto& [id, lease] : leases_) ids.push_back(id);
   return ids;
 }

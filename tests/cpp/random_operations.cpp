@@ -2,6 +2,7 @@
 #include "random_operations.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "check.hpp"
@@ -135,7 +136,7 @@ void Episode::retain() {
   const std::size_t first = draw(committed + 1);
   const std::size_t n = draw(committed - first + 1);
   const auto priority = static_cast<std::uint8_t>(chance(0.2) ? kDefaultPriority : draw(kMaxPriority + 1));
-  constexpr Time kDurations[] = {0, 2, 5, 20, kNever};
+  constexpr std::array<Time, 5> kDurations = {0, 2, 5, 20, kNever};
   const Time duration = kDurations[draw(std::size(kDurations))];
   const bool refresh = chance(0.5);
   const Lifetime lifetime = refresh ? Lifetime::kRefresh : Lifetime::kFixed;

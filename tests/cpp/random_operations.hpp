@@ -51,6 +51,7 @@ class Episode {
     Keys keys() const { return {hashes.data(), bytes.empty() ? nullptr : bytes.data(), hashes.size()}; }
   };
 
+  PoolOptions draw_options();
   std::size_t draw(std::size_t below);
   bool chance(double p);
   Time later();
@@ -83,7 +84,7 @@ class Episode {
   bool ties_;     // several operations at one time
   bool repeats_;  // flat rule: a request may name a key twice
   bool collide_;  // byte strings: digests that are equal for different keys
-  bool honours_priority_;
+  bool honours_priority_ = false;
   bool faulty_;
   std::unique_ptr<BlockPool> pool_;
   std::unique_ptr<BlockPool> other_pool_;

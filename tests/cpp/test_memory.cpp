@@ -14,10 +14,13 @@
 
 namespace {
 
-std::atomic<std::uint64_t> allocations{0};
+std::atomic<std::uint64_t>& allocations() {
+  static std::atomic<std::uint64_t> count{0};
+  return count;
+}
 
 void* counted(std::size_t size) {
-  ++allocations;
+  ++allocations();
   if (void* p = std::malloc(size > 0 ? size : 1)) return p;
   throw std::bad_alloc();
 }
@@ -93,9 +96,9 @@ void no_allocation_in_steady_state() {
     for (int i = 0; i < 40'000; ++i) conversations.serve(pool, allocation);
     const auto evicted = [&] { return pool.stats().dropped[static_cast<std::size_t>(DropReason::kCapacity)]; };
     const std::uint64_t evicted_before = evicted();
-    const std::uint64_t before = allocations;
+    const std::uint64_t before = allocations();
     for (int i = 0; i < 20'000; ++i) conversations.serve(pool, allocation);
-    const std::uint64_t made = allocations - before;
+    const std::uint64_t made = allocations() - before;
     CHECK_EQUAL(made, 0U);
     CHECK(evicted() - evicted_before > 100'000);
     CHECK_EQUAL(pool.verify(), std::vector<std::string>{});
