@@ -1,5 +1,6 @@
 // The list of policies, and reading "name:parameter=value,..." against it.
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <deque>
 #include <mutex>
@@ -102,16 +103,15 @@ const PolicyEntry& find_entry(std::string_view name) {
 }
 
 std::string number(double x) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, x).ptr;
-  return {text, end};
+  std::array<char, 32> text{};
+  const char* end = std::to_chars(text.data(), text.data() + text.size(), x).ptr;
+  return {text.data(), end};
 }
 
 void set_parameter(const PolicyInfo& info, std::string_view setting, std::vector<double>& values) {
   const std::size_t equals = setting.find('=');
   const std::string name(setting.substr(0, equals));
-  const auto found = std::find_if(info.parameters.begin(), info.parameters.end(),
-                                  [&](const PolicyParameter& p) { return p.name == name; });
+  const auto found = std::ranges::find(info.parameters, name, &PolicyParameter::name);
   if (equals == std::string_view::npos || found == info.parameters.end()) {
     std::string known;
     for (const PolicyParameter& p : info.parameters) known += (known.empty() ? "" : ", ") + p.name;
@@ -121,8 +121,8 @@ void set_parameter(const PolicyInfo& info, std::string_view setting, std::vector
   const std::string_view text = setting.substr(equals + 1);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() ||
-      !(value >= found->lowest && value <= found->highest)) {
+  const bool within = value >= found->lowest && value <= found->highest;
+  if (error != std::errc() || end != text.data() + text.size() || !within) {
     throw ConfigError("policy " + info.name + ": " + name + "=" + std::string(text) + "; it must be a number from " +
                       number(found->lowest) + " to " + number(found->highest));
   }
