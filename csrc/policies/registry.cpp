@@ -105,7 +105,7 @@ const PolicyEntry& find_entry(std::string_view name) {
 std::string number(double x) {
   std::array<char, 32> text{};
   const char* end = std::to_chars(text.data(), text.data() + text.size(), x).ptr;
-  return {text.data(), end};
+  return {text.data(), static_cast<std::size_t>(end - text.data())};
 }
 
 void set_parameter(const PolicyInfo& info, std::string_view setting, std::vector<double>& values) {
