@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <utility>
 
@@ -19,8 +20,8 @@ namespace kvopt {
 
 // How long a session usually takes to return, after a tool call and otherwise, in logarithms of seconds.
 struct GapHistory {
-  float mean[2] = {0, 0};
-  float count[2] = {0, 0};
+  std::array<float, 2> mean{};
+  std::array<float, 2> count{};
   std::uint16_t turns = 0;
   bool after_tool = false;  // of the last release
 };

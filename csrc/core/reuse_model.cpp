@@ -67,7 +67,7 @@ bool ReuseModel::refresh(std::size_t classes) {
   return next_ < nodes_.size();
 }
 
-void ReuseModel::forget(Node& node) {
+void ReuseModel::forget(Node& node) const {
   if (node.epoch == epoch_) return;
   const float kept = std::pow(options_.forgetting, static_cast<float>(epoch_ - node.epoch));
   for (float& x : node.returned) x *= kept;
@@ -76,7 +76,7 @@ void ReuseModel::forget(Node& node) {
   node.epoch = epoch_;
 }
 
-void ReuseModel::rebuild(Node& node, const Node* parent) {
+void ReuseModel::rebuild(Node& node, const Node* parent) const {
   const float borrowed = parent == nullptr ? 0 : options_.shrinkage / std::max(parent->total, 1e-6F);
   node.total = 0;
   for (std::size_t b = 0; b < kBins; ++b) {

@@ -12,6 +12,7 @@
 // Complexity: O(levels) an observation; a class is refreshed in O(bins), a few classes a call, so nothing stalls.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -59,7 +60,7 @@ class ReuseModel {
   // Bins are the leading bits of the age as a float: exact, and a shift instead of a logarithm.
   static std::size_t bin_of(float age) {
     const auto bits = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(age) >> kShift) - kFirst;
-    return static_cast<std::size_t>(bits < 0 ? 0 : bits >= static_cast<std::int32_t>(kBins) ? kBins - 1 : bits);
+    return bits < 0 ? 0 : std::min(static_cast<std::size_t>(bits), kBins - 1);
   }
   static float lower_edge(std::size_t bin) {
     return bin == 0
@@ -86,8 +87,8 @@ class ReuseModel {
     Bins index{};
   };
 
-  void forget(Node& node);
-  void rebuild(Node& node, const Node* parent);
+  void forget(Node& node) const;
+  void rebuild(Node& node, const Node* parent) const;
 
   Options options_;
   std::vector<Node> nodes_;

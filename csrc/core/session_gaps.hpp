@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 
@@ -19,7 +20,7 @@ class SessionGaps {
 
   // The history with one more gap, from the last release to now.
   GapHistory extend(GapHistory history, Time gap) {
-    const int kind = history.after_tool ? 1 : 0;
+    const std::size_t kind = history.after_tool ? 1 : 0;
     const float log_gap = std::log(std::max(static_cast<float>(gap), kShortest));
     all_count_[kind] = std::min(all_count_[kind] + 1, kAllMemory);
     all_mean_[kind] += (log_gap - all_mean_[kind]) / all_count_[kind];
@@ -42,7 +43,7 @@ class SessionGaps {
 
   // Seconds: the session's mean, drawn to what all do while it has shown little.
   float expected(const GapHistory& history) const {
-    const int kind = history.after_tool ? 1 : 0;
+    const std::size_t kind = history.after_tool ? 1 : 0;
     const float count = history.count[kind];
     return std::exp((history.mean[kind] * count + all_mean_[kind] * kPrior) / (count + kPrior));
   }
@@ -68,8 +69,8 @@ class SessionGaps {
   }
 
   LazyArray<Place> places_;
-  float all_mean_[2] = {0, 0};
-  float all_count_[2] = {0, 0};
+  std::array<float, 2> all_mean_{};
+  std::array<float, 2> all_count_{};
 };
 
 }  // namespace kvopt

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -126,9 +127,9 @@ class VictimScan {
     };
     const std::size_t keep = kept_.size() / kKeep + 1;
     const auto cut = kept_.end() - static_cast<std::ptrdiff_t>(keep);
-    std::nth_element(kept_.begin(), cut, kept_.end(), before);
+    std::ranges::nth_element(kept_, cut, before);
     kept_.erase(kept_.begin(), cut);
-    std::sort(kept_.begin(), kept_.end(), before);
+    std::ranges::sort(kept_, before);
     highest_kept_ = kept_.front().value;
     scanned_ = now;
     stale_ = now + kFreshFor * (now - leaves_[place_[kept_.back().run] - 1].released) + 1e-9;
@@ -136,8 +137,7 @@ class VictimScan {
 
   void join(RunId r, double v) {
     if (v >= highest_kept_) return;
-    const auto at =
-        std::lower_bound(kept_.begin(), kept_.end(), v, [](const Kept& k, double x) { return k.value > x; });
+    const auto at = std::ranges::lower_bound(kept_, v, std::greater<>(), &Kept::value);
     kept_.insert(at, {v, r});
   }
 

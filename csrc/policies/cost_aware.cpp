@@ -45,7 +45,7 @@ class CostAware final : public Policy {
   void attach(const PolicyContext& context) override {
     context_.emplace(context);
     runs_ = &context.runs;
-    const double most = ghosts_ * (2048 + context.runs.capacity / 4);
+    const double most = ghosts_ * (2048 + context.runs.capacity / 4.0);
     events_.emplace(context.runs.capacity, static_cast<std::uint32_t>(most));
     scan_.emplace(context.runs, model_);
     event_of_.emplace(context.runs.capacity);
@@ -241,7 +241,7 @@ class CostAware final : public Policy {
     if (!hints_ || (info.stop == StopReason::kUnknown && !info.last_turn && info.expected_gap < 0)) {
       return model_.class_of({0, turn, length, output});
     }
-    std::uint8_t stop = static_cast<std::uint8_t>(info.stop);
+    auto stop = static_cast<std::uint8_t>(info.stop);
     if (info.expected_gap >= 0) stop = 5;
     if (info.last_turn) stop = 6;
     return model_.class_of({stop, output, turn, length});
