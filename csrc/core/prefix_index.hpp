@@ -55,7 +55,7 @@ class PrefixIndex {
   }
 
   void clear() {
-    std::fill(places_.begin(), places_.end(), kNoRun);
+    std::ranges::fill(places_, kNoRun);
     size_ = 0;
   }
 
