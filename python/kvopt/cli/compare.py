@@ -107,7 +107,7 @@ def compare(
         bounds = _bounds(loaded, sizes, asked, p_star, threads, progress) if bound else []
     files = result.only(asked)
     if json_file is not None:
-        rows = [row | {"bypass": each.trace["bypass"]} for each in bounds for row in each.to_dict()["bounds"]]
+        rows = [row for each in bounds for row in each.to_dict()["bounds"]]
         write_output(json_file, json_bytes(files.to_dict() | ({"bounds": rows} if bound else {})))
     if csv_file is not None:
         files.write_csv(csv_file)

@@ -49,6 +49,8 @@ class UpperBoundRow:
     """All requests."""
     skipped: int
     """Requests with at least as many blocks as the capacity."""
+    bypass: bool
+    """Whether a request's own blocks needed no place while it ran."""
     steps: int
     """Steps until the bound stopped moving."""
     seconds: float
@@ -130,6 +132,7 @@ def upper_bound(
             uniform_bound=_share(bound.uniform, bound.total),
             requests=trace.requests,
             skipped=bound.skipped,
+            bypass=bypass,
             steps=bound.steps,
             seconds=bound.seconds,
         )
