@@ -1,4 +1,4 @@
-"""Every error that KVopt raises on purpose.
+"""Every error that KVopt raises on purpose, and its warnings.
 
 All derive from :class:`KvoptError`; those caused by a bad argument also derive from :class:`ValueError`,
 so that a caller who knows nothing of KVopt still catches them. The native core raises the same classes.
@@ -22,6 +22,18 @@ class UnknownPolicyError(ConfigError):
 
 class PolicyLibraryError(ConfigError):
     """A shared library of policies is missing, is none, or was compiled for another KVopt."""
+
+
+class ModelConfigError(ConfigError):
+    """A model's config.json is damaged, or of an architecture whose geometry cannot be read; names file and key."""
+
+
+class MeasurementError(KvoptError, ValueError):
+    """Measured times break their format or cannot be fitted; the message names file, line and value."""
+
+
+class PoorFitWarning(UserWarning):
+    """A fit of measured times is poor, or the points do not determine a coefficient."""
 
 
 class TraceError(KvoptError, ValueError):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kvopt._core import Allocation, BlockPool, RequestInfo, StopReason
 from kvopt.cache.state import DEFAULT_TOP, CacheState
-from kvopt.cost import blocks_in_memory, model_geometry, parse_bytes
+from kvopt.cost import ModelGeometry, blocks_in_memory, model_geometry, parse_bytes
 from kvopt.errors import ConfigError, RequestIdError
 from kvopt.policies import Policy
 
@@ -49,8 +49,10 @@ class CacheManager:
     """Requests by id on a pool of KV-cache blocks. Not for use by several threads at once.
 
     The size is `capacity` blocks, or `memory` (bytes, or a text such as "40GiB") of the KV cache of `model`, in blocks
-    of `block_tokens` tokens. `policy` is a spec such as "lru" or a new Policy object. `rule`, `key_bytes`,
-    `lease_budget` and `retention` are those of BlockPool. `now` is in seconds on a monotonic clock of the caller's.
+    of `block_tokens` tokens. A model is a name, the path of a config.json, or a geometry; one with windows or states
+    needs a geometry at a context (`model_geometry(name).at_context(tokens)`). `policy` is a spec such as "lru" or a new
+    Policy object. `rule`, `key_bytes`, `lease_budget` and `retention` are those of BlockPool. `now` is in seconds on a
+    monotonic clock of the caller's.
 
     Raises ConfigError, UnknownPolicyError.
     """
@@ -61,7 +63,7 @@ class CacheManager:
         policy: str | Policy = "lru",
         *,
         memory: int | str | None = None,
-        model: str | None = None,
+        model: str | ModelGeometry | None = None,
         block_tokens: int = 16,
         rule: Literal["prefix", "flat"] = "prefix",
         key_bytes: int = 0,
@@ -171,11 +173,14 @@ class CacheManager:
         return held
 
 
-def _blocks(capacity: int | None, memory: int | str | None, model: str | None, block_tokens: int) -> int:
+def _blocks(
+    capacity: int | None, memory: int | str | None, model: str | ModelGeometry | None, block_tokens: int
+) -> int:
     if capacity is not None:
         if memory is not None or model is not None:
             raise ConfigError("the size is a capacity, or a memory and a model, not both")
         return capacity
     if memory is None or model is None:
         raise ConfigError("no size: give a capacity in blocks, or a memory and the model whose KV cache it is")
-    return blocks_in_memory(parse_bytes(str(memory)), model_geometry(model), block_tokens)
+    geometry = model if isinstance(model, ModelGeometry) else model_geometry(model)
+    return blocks_in_memory(parse_bytes(str(memory)), geometry, block_tokens)

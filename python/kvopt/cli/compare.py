@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from kvopt.cli.replay_options import capacity_option, cost_and_threads, result_files
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
@@ -51,7 +52,12 @@ DEFAULT_SHARES = (0.01, 0.02, 0.04, 0.08, 0.16)
     metavar="SIZE",
     help="Cache size as KV memory of --model: 40GiB, 24GB. Repeatable.",
 )
-@click.option("--model", metavar="NAME", help="Model whose KV cache --memory is, such as llama-3.1-8b.")
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="Model whose KV cache --memory is and whose p* is taken: llama-3.1-8b, or a config.json; see kvopt cost list.",
+)
+@click.option("--kv-dtype", metavar="DTYPE", help="Type of that KV cache, such as fp8.  [default: the model's]")
 @click.option("--bound", is_flag=True, help="Also show what no policy can exceed; see kvopt bound.")
 @cost_and_threads
 @result_files("rows")
@@ -64,6 +70,7 @@ def compare(
     capacities: list[int],
     memory: list[int],
     model: str | None,
+    kv_dtype: str | None,
     bound: bool,
     p_star: float,
     threads: int | None,
@@ -78,12 +85,15 @@ def compare(
     optimum of hits; both are replayed for it even when not asked for. Files hold the policies asked for. With --bound
     each capacity has a row of what no policy can exceed, and one for min-bypass, whose running requests need no memory.
 
+    A model with sliding windows or state-space layers keeps less of a long prompt: --memory is then counted for prompts
+    of the trace's mean length.
+
     Under the flat rule no request is skipped, and hits need not be a prefix: no prefill cost is saved by them, so the
     table compares hits.
     """
     from kvopt.cli.compare_table import print_comparison
     from kvopt.cli.console import output_console, progress_bar
-    from kvopt.cost import model_geometry
+    from kvopt.cost import model_geometry, p_star_of
     from kvopt.output_file import write_output
     from kvopt.simulator.policy_source import policy_name
     from kvopt.simulator.replay import replay
@@ -93,7 +103,11 @@ def compare(
         raise click.UsageError("--memory needs --model, whose KV cache it is", ctx)
     if bound and rule == "flat":
         raise click.UsageError("--bound holds under the prefix rule, not with --rule flat", ctx)
-    geometry = None if model is None else model_geometry(model)
+    if kv_dtype is not None and model is None:
+        raise click.UsageError("--kv-dtype needs --model, whose KV cache it is", ctx)
+    geometry = None if model is None else model_geometry(model, kv_dtype)
+    if geometry is not None and ctx.get_parameter_source("p_star") is ParameterSource.DEFAULT:
+        p_star = p_star_of(geometry)
     check_trace(ctx, trace)
     check_outputs(ctx, trace, {"--json": json_file, "--csv": csv_file})
 
@@ -101,6 +115,9 @@ def compare(
     references = [name for name in ("lru", "min") if name not in asked]
     with progress_bar() as progress:
         loaded = load_trace(trace, **reader, progress=progress)
+        if geometry is not None and loaded.requests:  # what windows and states keep depends on the length of a prompt
+            mean = loaded.block_references * loaded.block_tokens / loaded.requests
+            geometry = geometry.at_context(max(round(mean), 1))
         sizes = _capacities(loaded, capacities, memory, geometry)
         asked_for = [*policies, *references]
         result = replay(loaded, asked_for, sizes, rule=rule, p_star=p_star, threads=threads, progress=progress)

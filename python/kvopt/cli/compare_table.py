@@ -219,5 +219,5 @@ def _span(values: list[float], form: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _gibibytes(size: int) -> str:
+def _gibibytes(size: float) -> str:
     return f"{size / 2**30:,.2f}"

@@ -21,6 +21,7 @@ COMMANDS = {
     "bound": "What no policy can exceed on a trace.",
     "plot": "Draw a result file as SVG or PNG.",
     "policies": "List the policies, or describe one.",
+    "cost": "What prefill, cache and reload of a model cost.",
     "trace": "Inspect, convert, merge and generate traces.",
 }
 """Subcommand to its one-line help; command NAME is the object NAME of module kvopt.cli.NAME."""

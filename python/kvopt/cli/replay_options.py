@@ -15,12 +15,12 @@ OUTPUT = click.Path(path_type=Path)
 _COST_AND_THREADS = (
     click.option(
         "--p-star",
-        type=float,
-        default=DEFAULT_P_STAR,
+        type=str,
+        default=f"{DEFAULT_P_STAR:g}",
         show_default=True,
         callback=p_star_callback,
-        metavar="TOKENS",
-        help="Prompt position where attention doubles a token's prefill cost.",
+        metavar="TOKENS|MODEL",
+        help="Prompt position where attention doubles a token's prefill cost, or the model whose position it is.",
     ),
     click.option("--threads", type=click.IntRange(min=1), help="Replays or bounds at once.  [default: all cores]"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -86,12 +87,15 @@ def memory_callback(ctx: click.Context, parameter: click.Parameter, values: tupl
         raise click.BadParameter(str(error), ctx, parameter) from None
 
 
-def p_star_callback(ctx: click.Context, parameter: click.Parameter, value: float) -> float:
-    """p* in tokens."""
-    from kvopt.cost import check_p_star
+def p_star_callback(ctx: click.Context, parameter: click.Parameter, value: str) -> float:
+    """p* in tokens: a number, or that of a model, a config.json or a prefill preset."""
+    from kvopt.cost import check_p_star, p_star_of
 
+    number: float | None = None
+    with suppress(ValueError):
+        number = float(value)
     try:
-        return check_p_star(value)
+        return p_star_of(value) if number is None else check_p_star(number)
     except ConfigError as error:
         raise click.BadParameter(str(error), ctx, parameter) from None
 
