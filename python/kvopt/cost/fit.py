@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -33,10 +34,9 @@ _SIGMA = 1.4826  # standard deviation ÷ median absolute deviation, of a normal 
 _EQUAL = 1e-9  # relative: rounding errors of the sums below
 _DETERMINED = 1e-7  # smallest singular value, of unit columns, with which a coefficient counts as determined
 
-# Never without k1: a new token costs time.
-_SUBSETS = sorted(
-    ((1, *others) for size in range(4) for others in combinations((0, 2, 3), size)), key=lambda subset: len(subset)
-)
+# Smallest first, and k1 before the others. A cost is never without k1: a new token costs time.
+_SUBSETS = [subset for size in range(1, 5) for subset in combinations((1, 0, 2, 3), size)]
+_COSTS = [subset for subset in _SUBSETS if 1 in subset]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +98,8 @@ def fit_points(points: PrefillPoints, name: str = "measured points") -> PrefillF
         previous, found = found, _non_negative(relative, weights)
         if np.allclose(found, previous, rtol=1e-10, atol=0.0):
             break
-    if not found[1] > 0.0:
+    free = _non_negative(relative, weights, _SUBSETS)
+    if not found[1] > 0.0 or not (free[1] > 0.0 or free[3] > 0.0):
         raise MeasurementError(f"{name}: the times do not grow with the new tokens, so no cost can be fitted")
     k0, k1, k2, k3 = map(float, found)
     cost = PrefillCost(k0, k1, k2, k3, f"fitted to {len(points)} points of {name}")
@@ -147,12 +148,14 @@ def _coefficients(cost: PrefillCost) -> NDArray[np.float64]:
     return np.array([cost.k0, cost.k1, cost.k2, cost.k3])
 
 
-def _non_negative(relative: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _non_negative(
+    relative: NDArray[np.float64], weights: NDArray[np.float64], subsets: Sequence[tuple[int, ...]] = _COSTS
+) -> NDArray[np.float64]:
     root = np.sqrt(weights)
     scales = np.maximum(np.sqrt((relative**2).mean(axis=0)), 1e-300)
     matrix, target = relative / scales * root[:, None], root
     best, least = np.zeros(4), float(target @ target)
-    for subset in _SUBSETS:
+    for subset in subsets:
         solved = np.linalg.lstsq(matrix[:, subset], target, rcond=None)[0]
         if (solved < 0.0).any():
             continue
