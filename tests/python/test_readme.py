@@ -23,6 +23,16 @@ TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 PYTHON = [code for language, code in BLOCKS if language == "python"]
 POLICY_FILE = re.compile(r"# (\w+\.py)\n")
+MODEL_CONFIG = {
+    "model_type": "mistral",
+    "hidden_size": 4096,
+    "intermediate_size": 14_336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "sliding_window": 4096,
+    "vocab_size": 32_000,
+}
 SESSIONS = Path(__file__).parent / "data" / "kv_cache_tester"
 
 
@@ -40,6 +50,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "trace.jsonl.gz").write_bytes(gzip.compress(plain.read_bytes()))
     with tarfile.open(tmp_path / "sessions.tar.xz", "w:xz") as archive:
         archive.add(SESSIONS, arcname="sessions")
+    (tmp_path / "config.json").write_text(json.dumps(MODEL_CONFIG))
+    steps = [(q, s, 5 + q / 50 + s / 5000 + q * s / 1e6) for q in (128, 512, 2048) for s in (0, 8000, 32_000)]
+    (tmp_path / "steps.csv").write_text("q,s,ms\n" + "".join(f"{q},{s},{ms}\n" for q, s, ms in steps))
     for name in ("a", "b"):
         write_parquet(CodingAgents(sessions=2).load(), tmp_path / f"{name}.parquet")
     for code in PYTHON:
@@ -50,10 +63,10 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_command_runs_in_order(workplace: Path) -> None:
     found = commands()
-    assert {line.split()[1] for line in found} >= {"compare", "mrc", "plot", "trace"}
+    assert {line.split()[1] for line in found} >= {"compare", "cost", "mrc", "plot", "trace"}
     for line in found:
         assert succeeds(*shlex.split(line)[1:]), line
-    for made in ("result.json", "result.svg", "agents.parquet", "both.parquet"):
+    for made in ("result.json", "result.svg", "cost.svg", "agents.parquet", "both.parquet"):
         assert (workplace / made).stat().st_size > 0
 
 
