@@ -10,6 +10,7 @@ from kvopt.cost.model_config import geometry_from_config
 from kvopt.cost.models import MODELS, model_geometry
 from kvopt.cost.points import PrefillPoints, prefill_points, read_points
 from kvopt.cost.prefill import DEFAULT_P_STAR, DEFAULT_STEP_TOKENS, PrefillCost, check_p_star, prefill_cost
+from kvopt.cost.prefill_profile import PrefillProfile
 from kvopt.cost.presets import PRESETS, PrefillPreset, prefill_preset
 from kvopt.cost.reload import LostPrefix, Restore, Tier, parse_tier
 from kvopt.cost.source import cost_source, p_star_of
@@ -29,6 +30,7 @@ __all__ = [
     "PrefillFit",
     "PrefillPoints",
     "PrefillPreset",
+    "PrefillProfile",
     "Restore",
     "Tier",
     "blocks_in_memory",

@@ -27,10 +27,12 @@ POOR_R2 = 0.95
 POOR_RELATIVE_ERROR = 0.15
 """A root mean square relative error above this makes a fit poor."""
 
+SIGMA = 1.4826
+"""Standard deviation ÷ median absolute deviation, of a normal distribution."""
+
 _NAMES = ("k0", "k1", "k2", "k3")
 _ROUNDS = 10
 _HUBER = 2.0  # in robust standard deviations; a point further out counts less
-_SIGMA = 1.4826  # standard deviation ÷ median absolute deviation, of a normal distribution
 _EQUAL = 1e-9  # relative: rounding errors of the sums below
 _DETERMINED = 1e-7  # smallest singular value, of unit columns, with which a coefficient counts as determined
 
@@ -93,10 +95,10 @@ def fit_points(points: PrefillPoints, name: str = "measured points") -> PrefillF
     found = _non_negative(relative, weights)
     for _ in range(_ROUNDS):
         errors = np.abs(1.0 - relative @ found)
-        spread = _SIGMA * float(np.median(errors))
+        spread = SIGMA * float(np.median(errors))
         weights = np.minimum(1.0, _HUBER * spread / np.maximum(errors, 1e-300)) if spread > _EQUAL else weights
         previous, found = found, _non_negative(relative, weights)
-        if np.allclose(found, previous, rtol=1e-10, atol=0.0):
+        if np.allclose(found, previous, rtol=1e-5, atol=0.0):
             break
     free = _non_negative(relative, weights, _SUBSETS)
     if not found[1] > 0.0 or not (free[1] > 0.0 or free[3] > 0.0):
@@ -151,27 +153,34 @@ def _coefficients(cost: PrefillCost) -> NDArray[np.float64]:
 def _non_negative(
     relative: NDArray[np.float64], weights: NDArray[np.float64], subsets: Sequence[tuple[int, ...]] = _COSTS
 ) -> NDArray[np.float64]:
-    root = np.sqrt(weights)
+    root = np.sqrt(weights)[:, None]
     scales = np.maximum(np.sqrt((relative**2).mean(axis=0)), 1e-300)
-    matrix, target = relative / scales * root[:, None], root
-    best, least = np.zeros(4), float(target @ target)
+    # The triangle of [matrix | target] has the same least squares as the N rows.
+    triangle = _triangle(np.hstack((relative / scales * root, root)))
+    matrix, target = triangle[:, :4], triangle[:, 4]
+    best, every = np.zeros(4), float(target @ target)
+    least = every
     for subset in subsets:
         solved = np.linalg.lstsq(matrix[:, subset], target, rcond=None)[0]
         if (solved < 0.0).any():
             continue
         error = target - matrix[:, subset] @ solved
         squares = float(error @ error)
-        if squares < least - _EQUAL * max(least, float(target @ target) * _EQUAL):
+        if squares < least - _EQUAL * max(least, every * _EQUAL):
             best, least = np.zeros(4), squares
             best[list(subset)] = solved / scales[list(subset)]
     return best
+
+
+def _triangle(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.linalg.qr(matrix, mode="r"))
 
 
 def _undetermined(relative: NDArray[np.float64]) -> list[str]:
     # Columns that take part in a combination which is zero at every point.
     norms = np.sqrt((relative**2).sum(axis=0))
     columns = np.divide(relative, norms, out=np.zeros_like(relative), where=norms > 0.0)
-    _, singular, rows = np.linalg.svd(columns, full_matrices=True)
+    _, singular, rows = np.linalg.svd(_triangle(columns), full_matrices=True)
     values = np.zeros(4)
     values[: len(singular)] = singular
     empty = rows[values < _DETERMINED]
