@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -10,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from command_line import KVOPT, fails, succeeds
-from kvopt.cost import CHIPS, MODELS, PRESETS, LostPrefix, Tier, chip_cost, model_geometry, p_star_of
+from kvopt.cli.cost_choice import chosen_cost
+from kvopt.cli.cost_explain import Explanation, print_explanation
+from kvopt.cli.cost_list import print_lists
+from kvopt.cost import CHIPS, MODELS, PRESETS, LostPrefix, Tier, chip_cost, model_geometry
 
 CONFIG = {
     "model_type": "llama",
@@ -227,46 +233,6 @@ def test_a_config_that_cannot_be_read_names_file_and_keys(config: Path) -> None:
     assert "missing num_attention_heads" in line
 
 
-def saved(tmp_path: Path, *arguments: object) -> Any:
-    out = tmp_path / "out.json"
-    succeeds(*arguments, "--capacity", 4, "--json", out)
-    return json.loads(out.read_text())["trace"]["p_star"]
-
-
-def test_p_star_may_be_named_by_a_model(small_trace_file: Path, config: Path, tmp_path: Path) -> None:
-    for command in ("compare", "mrc", "bound"):
-        assert saved(tmp_path, command, small_trace_file) == 28_600
-        assert saved(tmp_path, command, small_trace_file, "--p-star", "Qwen3-30B-A3B") == p_star_of("qwen3-30b-a3b")
-        assert saved(tmp_path, command, small_trace_file, "--p-star", config) == p_star_of("llama-3.1-8b")
-    assert "did you mean 'gpt-oss-20b'" in fails("mrc", str(small_trace_file), "--p-star", "gpt-oss-20")
-
-
-def test_compare_takes_p_star_from_its_model(small_trace_file: Path, config: Path, tmp_path: Path) -> None:
-    compare = ("compare", small_trace_file, "--policy", "lru")
-    assert saved(tmp_path, *compare, "--model", config) == p_star_of("llama-3.1-8b")
-    assert saved(tmp_path, *compare, "--model", config, "--p-star", 28_600) == 28_600
-
-
-def capacities(small_trace_file: Path, tmp_path: Path, *arguments: object) -> list[int]:
-    out = tmp_path / "out.json"
-    succeeds("compare", small_trace_file, "--policy", "lru", *arguments, "--json", out)
-    return [row["capacity"] for row in json.loads(out.read_text())["rows"]]
-
-
-def test_memory_of_a_config_and_of_an_8_bit_cache(small_trace_file: Path, config: Path, tmp_path: Path) -> None:
-    size = ("--memory", "1GiB")
-    assert capacities(small_trace_file, tmp_path, *size, "--model", config) == [16]  # blocks of 512 tokens, 64 MiB each
-    assert capacities(small_trace_file, tmp_path, *size, "--model", config, "--kv-dtype", "fp8") == [32]
-    assert "--kv-dtype needs --model" in fails("compare", str(small_trace_file), "--kv-dtype", "fp8")
-
-
-def test_memory_of_windows_is_counted_for_the_mean_prompt(small_trace_file: Path, tmp_path: Path) -> None:
-    # 19 references of 512 tokens in 7 requests: 1,390 tokens, of which each window keeps 1,024.
-    each = 65_536 + 327_680 * 1024 / 1390
-    expected = int(2**30 / (each * 512))
-    assert capacities(small_trace_file, tmp_path, "--memory", "1GiB", "--model", "gemma-3-12b") == [expected]
-
-
 def test_a_real_process_exits_with_two_and_one_line() -> None:
     run = subprocess.run([*KVOPT, "cost", "explain", "llama-9"], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (2, "")
@@ -282,3 +248,18 @@ def test_explaining_loads_neither_drawing_nor_tables_of_traces(tmp_path: Path) -
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_wider_than_the_terminal_and_no_figure_is_cut(width: int) -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, no_color=True, width=width, highlight=False, legacy_windows=False)
+    chosen = chosen_cost("gemma-3-12b", tensor_parallel=2)
+    explanation = Explanation(chosen, 131_072, chosen.default_tiers, block_tokens=16, step_tokens=2048, memory=2**35)
+    print_explanation(console, explanation)
+    print_lists(console)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    assert max(len(line.rstrip()) for line in text.split("\n")) <= width
+    assert "…" not in text
+    for figure in ("179,524", "4.156", "4,609.3", "1,979"):
+        assert figure in text
