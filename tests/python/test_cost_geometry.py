@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvopt.cost import MODELS, LayerGroup, ModelGeometry, model_geometry
@@ -132,6 +132,7 @@ models = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(models, st.integers(0, 200), st.integers(0, 200), st.sampled_from([1, 2, 8, 16]))
 def test_bytes_are_the_sum_over_layers_and_tokens(model: ModelGeometry, cached: int, new: int, gpus: int) -> None:
     end = cached + new
@@ -145,6 +146,7 @@ def test_bytes_are_the_sum_over_layers_and_tokens(model: ModelGeometry, cached: 
     assert model.kv_bytes(end, cached=cached, tensor_parallel=gpus) == expected
 
 
+@settings(deadline=None)
 @given(models, st.integers(0, 120), st.integers(0, 120))
 def test_prefill_is_the_integral_of_the_tokens_costs(model: ModelGeometry, cached: int, new: int) -> None:
     # Between whole positions every layer's cost is linear but for a chunk's start, so the middle gives the integral.
@@ -152,6 +154,7 @@ def test_prefill_is_the_integral_of_the_tokens_costs(model: ModelGeometry, cache
     assert model.prefill_flops(new, cached=cached) == pytest.approx(sum(steps), rel=1e-9, abs=1e-6)
 
 
+@settings(deadline=None)
 @given(models, st.integers(0, 100), st.integers(0, 100), st.integers(0, 100))
 def test_prefill_in_parts_is_the_whole(model: ModelGeometry, cached: int, first: int, second: int) -> None:
     parts = model.prefill_flops(first, cached=cached) + model.prefill_flops(second, cached=cached + first)

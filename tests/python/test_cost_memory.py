@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvopt.cache import CacheManager
@@ -34,6 +34,7 @@ def test_other_memory_sizes_are_refused_with_their_text(text: str) -> None:
     assert repr(text) in str(caught.value)
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 10**15),
     st.sampled_from(sorted(MODELS)),

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvopt.cost import (
@@ -26,6 +26,7 @@ from kvopt.cost import (
 from kvopt.errors import ConfigError
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 2_000_000), max_size=20), st.integers(1, 200_000))
 def test_prefill_cost_is_the_sum_of_the_closed_form(lengths: list[int], p_star: int) -> None:
     exact = [float(n + Fraction(n * n, 2 * p_star)) for n in lengths]
@@ -61,6 +62,7 @@ coefficients = st.floats(0.0, 10.0)
 counts = st.integers(0, 5000)
 
 
+@settings(deadline=None)
 @given(coefficients, st.floats(0.01, 10.0), coefficients, coefficients, counts, counts, st.integers(1, 3000))
 def test_a_prefill_pays_every_token_for_its_place_and_every_step_once(
     k0: float, k1: float, k2: float, k3: float, new: int, cached: int, step: int

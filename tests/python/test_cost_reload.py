@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvopt.cost import LostPrefix, PrefillCost, Tier, compute_cost, model_geometry, parse_tier
@@ -47,6 +47,7 @@ def test_at_the_break_even_bandwidth_loading_takes_as_long_as_computing() -> Non
     assert LOST.break_even_bandwidth(2.0) == math.inf
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(["llama-3.1-8b", "gemma-3-12b", "jamba-mini", "deepseek-v3"]),
     st.integers(1, 600),
