@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from kvopt.cli.replay_options import capacity_option, cost_and_threads, result_files
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
@@ -93,7 +92,7 @@ def compare(
     """
     from kvopt.cli.compare_table import print_comparison
     from kvopt.cli.console import output_console, progress_bar
-    from kvopt.cost import model_geometry, p_star_of
+    from kvopt.cost import model_geometry
     from kvopt.output_file import write_output
     from kvopt.simulator.policy_source import policy_name
     from kvopt.simulator.replay import replay
@@ -106,8 +105,6 @@ def compare(
     if kv_dtype is not None and model is None:
         raise click.UsageError("--kv-dtype needs --model, whose KV cache it is", ctx)
     geometry = None if model is None else model_geometry(model, kv_dtype)
-    if geometry is not None and ctx.get_parameter_source("p_star") is ParameterSource.DEFAULT:
-        p_star = p_star_of(geometry)
     check_trace(ctx, trace)
     check_outputs(ctx, trace, {"--json": json_file, "--csv": csv_file})
 
