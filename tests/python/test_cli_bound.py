@@ -54,7 +54,7 @@ def test_compare_shows_it_on_request(small_trace_file: Path, tmp_path: Path) -> 
     arguments = ["compare", small_trace_file, "--capacity", 4, "--json", tmp_path / "out.json"]
     plain = succeeds(*arguments, "--policy", "lru")
     assert "bound" not in plain
-    assert list(json.loads((tmp_path / "out.json").read_text())) == ["trace", "rows"]
+    assert list(json.loads((tmp_path / "out.json").read_text())) == ["trace", "rows", "report"]
     rows = [line.split() for line in succeeds(*arguments, "--policy", "lru,min-bypass", "--bound").splitlines()]
     bounds = {row[1]: row[2] for row in rows if row[1:2] and row[1].startswith("bound")}
     assert bounds["bound"] == f"{6 / 13:.2%}"

@@ -41,7 +41,7 @@ def table(output: str) -> list[list[str]]:
 def test_json_has_exactly_the_promised_shape_and_figures(small_trace_file: Path, tmp_path: Path) -> None:
     succeeds("compare", small_trace_file, "--policy", "lru,min", "--capacity", "4,9", "--json", tmp_path / "out.json")
     document = json.loads((tmp_path / "out.json").read_text())
-    assert list(document) == ["trace", "rows"]
+    assert list(document) == ["trace", "rows", "report"]
     assert [list(row) for row in document["rows"]] == [COLUMNS] * 4
     assert [(row["policy"], row["capacity"]) for row in document["rows"]] == [
         ("lru", 4),
@@ -86,9 +86,31 @@ def test_figures_of_the_table(small_trace_file: Path) -> None:
     assert cells[7:9] == ["3", "1"]
 
 
-def test_a_sentence_ends_the_output(small_trace_file: Path) -> None:
-    last = succeeds("compare", small_trace_file, "--capacity", "1,100").splitlines()[-1]
-    assert last == "At 1 blocks no request fits; at 100 blocks memory is slack: nothing is evicted."
+def test_what_to_do_ends_the_output(small_trace_file: Path) -> None:
+    first, second, last = succeeds("compare", small_trace_file, "--capacity", "1,100").splitlines()[-3:]
+    assert first == "At 1 block no request fits."
+    assert second.startswith("At 100 blocks memory is slack: lru is within 0.5 points of a cache without limit, ")
+    assert last == "For the whole trace memory is slack from 8 blocks on."
+
+
+def test_bounds_are_lines_of_the_csv_by_capacity(small_trace_file: Path, tmp_path: Path) -> None:
+    files = ["--csv", tmp_path / "out.csv", "--json", tmp_path / "out.json"]
+    succeeds("compare", small_trace_file, "--policy", "lru,min-bypass", "--capacity", "4,9", "--bound", *files)
+    with (tmp_path / "out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = ["lru", "min-bypass", "bound", "bound-bypass"]
+    assert [(row["policy"], row["capacity"]) for row in rows] == [(name, c) for c in ("4", "9") for name in names]
+    assert list(rows[0]) == COLUMNS
+    bounds = json.loads((tmp_path / "out.json").read_text())["bounds"]
+    for row in (row for row in rows if row["policy"].startswith("bound")):
+        same = {
+            bound["metric"]: bound["bound"]
+            for bound in bounds
+            if bound["capacity"] == int(row["capacity"]) and bound["bypass"] == row["policy"].endswith("bypass")
+        }
+        assert (float(row["block_hit"]), float(row["cost_saved"])) == (same["block_hit"], same["cost_saved"])
+        assert (row["token_hit"], row["evictions"]) == ("", "")
+    assert [row["block_references"] for row in rows if row["policy"] == "bound"] == ["13", "19"]
 
 
 def test_capacities_with_suffixes_lists_and_repeats(small_trace_file: Path, tmp_path: Path) -> None:

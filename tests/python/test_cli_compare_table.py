@@ -9,8 +9,9 @@ import pytest
 from rich.console import Console
 
 from kvopt.cli.compare_table import print_comparison
+from kvopt.cli.regime_sentences import regime_sentences
 from kvopt.cost import MODELS
-from kvopt.simulator import ReplayResult, replay
+from kvopt.simulator import LruCurve, ReplayResult, regime_report, replay
 from made_traces import SMALL_TRACE, make_trace
 
 WIDE = [
@@ -35,7 +36,9 @@ def result() -> ReplayResult:
 def shown(result: ReplayResult, width: int, model: str | None = None) -> list[str]:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, no_color=True, width=width, highlight=False, legacy_windows=False)
-    print_comparison(console, make_trace(SMALL_TRACE), result, MODELS[model] if model else None)
+    trace = make_trace(SMALL_TRACE)
+    report = regime_report(result, LruCurve(trace))
+    print_comparison(console, trace, result, MODELS[model] if model else None, report, regime_sentences(report))
     return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).split("\n")]
 
 

@@ -87,16 +87,22 @@ def compare(
     A model with sliding windows or state-space layers keeps less of a long prompt: --memory is then counted for prompts
     of the trace's mean length.
 
+    Below it stands what to do at each capacity: which policy closes how much of the gap between lru and the optimum,
+    whether reuse is predictable, whether memory is slack, and what one more GiB of --model (else 10% more blocks) adds.
+
     Under the flat rule no request is skipped, and hits need not be a prefix: no prefill cost is saved by them, so the
     table compares hits.
     """
     from kvopt.cli.compare_table import print_comparison
+    from kvopt.cli.comparison_files import bound_lines, comparison_csv, comparison_json
     from kvopt.cli.console import output_console, progress_bar
+    from kvopt.cli.regime_sentences import GIB, regime_sentences
     from kvopt.cost import model_geometry
     from kvopt.output_file import write_output
+    from kvopt.simulator.lru_curve import LruCurve
     from kvopt.simulator.policy_source import policy_name
+    from kvopt.simulator.regime import regime_report
     from kvopt.simulator.replay import replay
-    from kvopt.simulator.result import json_bytes
 
     if memory and model is None:
         raise click.UsageError("--memory needs --model, whose KV cache it is", ctx)
@@ -119,13 +125,20 @@ def compare(
         asked_for = [*policies, *references]
         result = replay(loaded, asked_for, sizes, rule=rule, p_star=p_star, threads=threads, progress=progress)
         bounds = _bounds(loaded, sizes, asked, p_star, threads, progress) if bound else []
-    files = result.only(asked)
+    block_bytes = None if geometry is None else geometry.bytes_per_block(loaded.block_tokens)
+    report = regime_report(
+        result,
+        LruCurve(loaded, rule=rule, p_star=p_star),
+        bounds=bounds[0] if bounds else None,
+        more_blocks=None if block_bytes is None else max(1, GIB // block_bytes),
+    )
+    sentences = regime_sentences(report, block_bytes)
+    files, lines = result.only(asked), bound_lines(bounds, result)
     if json_file is not None:
-        rows = [row for each in bounds for row in each.to_dict()["bounds"]]
-        write_output(json_file, json_bytes(files.to_dict() | ({"bounds": rows} if bound else {})))
+        write_output(json_file, comparison_json(files, bounds, report, sentences))
     if csv_file is not None:
-        files.write_csv(csv_file)
-    print_comparison(output_console(), loaded, result, geometry, bounds)
+        write_output(csv_file, comparison_csv(files, lines))
+    print_comparison(output_console(), loaded, result, geometry, report, sentences, lines)
 
 
 def _capacities(trace: Trace, blocks: list[int], memory: list[int], geometry: ModelGeometry | None) -> list[int]:
