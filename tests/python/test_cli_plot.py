@@ -12,6 +12,7 @@ from command_line import fails, succeeds
 from kvopt.cli.figure import short_count
 
 ROW = {"policy": "lru", "capacity": 10, "block_hit": 0.5, "cost_saved": 0.4}
+BOUND = {"metric": "block_hit", "capacity": 10, "bound": 0.9}
 
 
 def document(**change: Any) -> dict[str, Any]:
@@ -42,6 +43,20 @@ def test_the_same_result_gives_the_same_svg(source: Path, tmp_path: Path) -> Non
     plot(source, tmp_path / "one.svg")
     plot(source, tmp_path / "two.svg")
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+
+def lines_of_the_legend(path: Path) -> int:
+    (legend,) = (element for element in ET.parse(path).getroot().iter() if element.get("id") == "legend_1")
+    return sum(element.get("id", "").startswith("line2d") for element in legend.iter())
+
+
+def test_bounds_are_lines_where_both_metrics_are_known(source: Path, tmp_path: Path) -> None:
+    bounds = [BOUND | {"metric": metric, "capacity": c} for metric in ("block_hit", "cost_saved") for c in (10, 30)]
+    plot(source, tmp_path / "without.svg")
+    source.write_text(json.dumps(document(bounds=[*bounds, BOUND | {"bypass": True}])))
+    plot(source, tmp_path / "with.svg")
+    # A line and its markers each; the bypass bound lacks the cost saved.
+    assert lines_of_the_legend(tmp_path / "with.svg") == lines_of_the_legend(tmp_path / "without.svg") + 1
 
 
 def test_png(source: Path, tmp_path: Path) -> None:
@@ -82,6 +97,8 @@ def test_one_point_zeros_and_many_policies_can_be_drawn(tmp_path: Path, rows: li
         (json.dumps(document(rows=[ROW, ROW | {"block_hit": 1.5}])).encode(), "$.rows[1].block_hit"),
         (json.dumps(document(rows=[ROW | {"policy": 3}])).encode(), "$.rows[0].policy"),
         (json.dumps(document(rows=[{"policy": "lru"}])).encode(), "missing required field `capacity`"),
+        (json.dumps(document(bounds=[BOUND | {"metric": "speed"}])).encode(), "$.bounds[0].metric"),
+        (json.dumps(document(bounds=[BOUND, BOUND])).encode(), "bounds[1]: block_hit at capacity 10 comes twice"),
     ],
 )
 def test_foreign_and_corrupt_files(tmp_path: Path, content: bytes, message: str) -> None:

@@ -25,7 +25,13 @@ MANY = 0.01
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _MARKERS = ("s", "^", "D", "v", "P", "X", "*")
 _STYLES = ("-", "-.")
-_REFERENCE = {"lru": ("#000000", "-", "o"), "min": ("#777777", "--", ""), "min-bypass": ("#777777", ":", "")}
+_REFERENCE = {
+    "lru": ("#000000", "-", "o"),
+    "min": ("#777777", "--", ""),
+    "min-bypass": ("#777777", ":", ""),
+    "bound": ("#BBBBBB", "-", ""),
+    "bound-bypass": ("#BBBBBB", ":", ""),
+}
 _METRICS = (("block_hit", "Block hit ratio"), ("cost_saved", "Prefill cost saved"))
 
 
@@ -73,7 +79,7 @@ def write_figure(result: Result, path: Path) -> None:
 
 def _lines(result: Result) -> dict[str, list[ResultRow]]:
     lines: dict[str, list[ResultRow]] = {}
-    for row in result.rows:
+    for row in (*result.rows, *result.bound_rows()):
         lines.setdefault(row.policy, []).append(row)
     return {policy: sorted(rows, key=lambda row: row.capacity) for policy, rows in lines.items()}
 

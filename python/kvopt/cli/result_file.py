@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -30,11 +30,40 @@ class ResultTrace(msgspec.Struct, frozen=True):
     block_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
+class ResultBound(msgspec.Struct, frozen=True):
+    """What no policy exceeds by one metric at one capacity (blocks); with `bypass` running requests need no memory."""
+
+    metric: Literal["block_hit", "cost_saved"]
+    capacity: Annotated[int, msgspec.Meta(ge=1)]
+    bound: _Share
+    requests: Annotated[int, msgspec.Meta(ge=0)] = 0
+    skipped: Annotated[int, msgspec.Meta(ge=0)] = 0
+    bypass: bool = False
+
+
 class Result(msgspec.Struct, frozen=True):
-    """The trace, and its rows."""
+    """The trace, its rows, and what no policy exceeds."""
 
     trace: ResultTrace
     rows: Annotated[tuple[ResultRow, ...], msgspec.Meta(min_length=1)]
+    bounds: tuple[ResultBound, ...] = ()
+
+    def bound_rows(self) -> list[ResultRow]:
+        """The bounds as rows of policies that are called "bound" and "bound-bypass", where both metrics are known."""
+        hits = {(each.bypass, each.capacity): each for each in self.bounds if each.metric == "block_hit"}
+        saved = {(each.bypass, each.capacity): each.bound for each in self.bounds if each.metric == "cost_saved"}
+        return [
+            ResultRow(
+                "bound-bypass" if bypass else "bound",
+                capacity,
+                hit.bound,
+                saved[bypass, capacity],
+                hit.requests,
+                hit.skipped,
+            )
+            for (bypass, capacity), hit in hits.items()
+            if (bypass, capacity) in saved
+        ]
 
 
 def read_result(path: Path) -> Result:
@@ -48,10 +77,13 @@ def read_result(path: Path) -> Result:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TraceError(f"{path}: not a JSON result of kvopt compare or kvopt mrc: {error}") from None
     seen: set[tuple[str, int]] = set()
-    for number, row in enumerate(result.rows):
+    for number, row in enumerate((*result.rows, *result.bound_rows())):
         if (row.policy, row.capacity) in seen:
             raise TraceError(f"{path}: rows[{number}]: policy {row.policy!r} at capacity {row.capacity} comes twice")
         seen.add((row.policy, row.capacity))
+    for number, bound in enumerate(result.bounds):
+        if bound in result.bounds[:number]:
+            raise TraceError(f"{path}: bounds[{number}]: {bound.metric} at capacity {bound.capacity} comes twice")
     return result
 
 
