@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kvopt.workload import Trace, read_trace
 from made_traces import SMALL_TRACE, write_mooncake
 
 
@@ -14,6 +15,12 @@ def shared_dir() -> Path:
     if not path.is_dir():
         pytest.skip("there is no folder ../shared with the real traces and reference figures")
     return path
+
+
+@pytest.fixture(scope="session")
+def agentic(shared_dir: Path) -> Trace:
+    """400 sessions of coding agents, merged by the default seed; see traces/README.md there."""
+    return read_trace(shared_dir / "traces" / "agentic-400.tar.xz")
 
 
 @pytest.fixture

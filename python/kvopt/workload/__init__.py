@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kvopt.workload.merge import Mixture, merge_traces
     from kvopt.workload.open_trace import TraceFile, read_trace
     from kvopt.workload.parquet import read_parquet, write_parquet
+    from kvopt.workload.sessions import take_sessions
 
 __all__ = [
     "CodingAgents",
@@ -34,6 +35,7 @@ __all__ = [
     "read_lengths",
     "read_parquet",
     "read_trace",
+    "take_sessions",
     "write_parquet",
 ]
 
@@ -54,6 +56,7 @@ _HOME = {
     "read_lengths": "lengths_csv",
     "read_parquet": "parquet",
     "read_trace": "open_trace",
+    "take_sessions": "sessions",
     "write_parquet": "parquet",
 }
 
