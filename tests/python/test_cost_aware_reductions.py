@@ -148,3 +148,20 @@ def test_memoryless_gaps_at_unit_cost_are_lru(seed: int) -> None:
     for bin_ in {bin_of(age) for age in ages.values()}:
         alike = [ages[chain] for chain in order if bin_of(ages[chain]) == bin_]
         assert alike == sorted(alike, reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_before_it_has_learned_anything_it_is_lru(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    pool = BlockPool(1000, "cost-aware:cost=0", block_tokens=BLOCK_TOKENS)
+    times = np.sort(draw.exponential(100.0, 200)).tolist()
+    owner: dict[int, int] = {}
+    for chain, time in enumerate(times):
+        keys = np.arange(draw.integers(1, 5), dtype=np.uint64) + np.uint64(10 * chain)
+        allocation = pool.acquire(keys, now=time)
+        pool.commit(allocation, keys, now=time)
+        owner |= dict.fromkeys(allocation.blocks.tolist(), chain)
+        pool.release(allocation, now=time)
+    now = times[-1] + 1
+    order = [owner[pool.evict(1, now=now).item()] for _ in range(pool.counts()["evictable"])]
+    assert order == sorted(order)
