@@ -130,7 +130,7 @@ def compare(
         result,
         LruCurve(loaded, rule=rule, p_star=p_star),
         bounds=bounds[0] if bounds else None,
-        more_blocks=None if block_bytes is None else max(1, GIB // block_bytes),
+        more_blocks=None if block_bytes is None else max(1, int(GIB / block_bytes)),
     )
     sentences = regime_sentences(report, block_bytes)
     files, lines = result.only(asked), bound_lines(bounds, result)

@@ -18,14 +18,14 @@ _REUSE = {
 }
 
 
-def regime_sentences(report: RegimeReport, block_bytes: int | None = None) -> list[str]:
+def regime_sentences(report: RegimeReport, block_bytes: float | None = None) -> list[str]:
     """The report in lines of a sentence or two; `block_bytes` are those of a block where a model is known."""
     wording = _Wording(report, block_bytes)
     return [*wording.capacities(), *wording.slack()]
 
 
 class _Wording:
-    def __init__(self, report: RegimeReport, block_bytes: int | None) -> None:
+    def __init__(self, report: RegimeReport, block_bytes: float | None) -> None:
         self._report = report
         self._block_bytes = block_bytes
         flat = report.metric == "block_hit"
