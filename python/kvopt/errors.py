@@ -20,6 +20,10 @@ class UnknownPolicyError(ConfigError):
     """No policy has this name; the message suggests the nearest one."""
 
 
+class UnknownSchedulerError(ConfigError):
+    """No scheduler has this name; the message suggests the nearest one."""
+
+
 class PolicyLibraryError(ConfigError):
     """A shared library of policies is missing, is none, or was compiled for another KVopt."""
 
@@ -66,3 +70,11 @@ class RequestIdError(PoolError, ValueError):
 
 class PolicyError(KvoptError):
     """A policy broke its side of the contract (raised, or chose a block that it must not choose)."""
+
+
+class SchedulerError(KvoptError):
+    """A scheduler broke its side of the contract (raised, or named a request that it does not hold)."""
+
+
+class SimulationError(KvoptError):
+    """A simulation cannot go on, or its books do not balance; the message shows the state."""
