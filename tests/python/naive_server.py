@@ -37,6 +37,7 @@ class NaivePool:
         self.references = [0] * blocks
         self.key: list[int | None] = [None] * blocks
         self.found: dict[int, dict[int, None]] = {}
+        self.duplicates = 0
 
     def match(self, keys: Sequence[int]) -> list[int]:
         blocks = []
@@ -67,6 +68,7 @@ class NaivePool:
 
     def store(self, block: int, key: int) -> None:
         self.key[block] = key
+        self.duplicates += bool(self.found.get(key))
         self.found.setdefault(key, {})[block] = None
 
     def release(self, blocks: Sequence[int]) -> None:

@@ -18,6 +18,7 @@ from kvopt.errors import KvoptError
 COMMANDS = {
     "compare": "Compare eviction policies on a trace.",
     "mrc": "LRU's miss ratio at every capacity.",
+    "simulate": "Waits, hits and recomputation of a server.",
     "bound": "What no policy can exceed on a trace.",
     "plot": "Draw a result file as SVG or PNG.",
     "policies": "List the policies, or describe one.",

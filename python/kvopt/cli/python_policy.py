@@ -1,4 +1,4 @@
-"""Loading a policy class from a Python file named on the command line."""
+"""Loading a class, such as a policy or a scheduler, from a Python file named on the command line."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import importlib.util
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from kvopt.errors import ConfigError, PolicyError
+from kvopt.errors import ConfigError, KvoptError, PolicyError
 
 if TYPE_CHECKING:
     from kvopt.policies import Policy
+
+Base = TypeVar("Base")
 
 _FILE_AND_CLASS = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
 
@@ -22,24 +24,34 @@ def load_policy(spec: str) -> str | type[Policy]:
     Runs the file. Raises ConfigError when the file or class is missing or is no Policy subclass, PolicyError when
     the file itself raises.
     """
+    from kvopt.policies import Policy
+
+    return load_class(spec, "policy", Policy, PolicyError)  # type: ignore[type-abstract]
+
+
+def load_class(spec: str, what: str, base: type[Base], broken: type[KvoptError]) -> str | type[Base]:
+    """The subclass of `base` that "path/to/file.py:ClassName" names; any other spec is returned as it is.
+
+    `what` stands for it in messages. Runs the file. Raises ConfigError when the file or class is missing or is none,
+    `broken` when the file itself raises.
+    """
     match = _FILE_AND_CLASS.fullmatch(spec)
     if match is None:
         if spec.endswith(".py"):
-            raise ConfigError(f"policy {spec!r}: name its class too, as {spec}:ClassName")
+            raise ConfigError(f"{what} {spec!r}: name its class too, as {spec}:ClassName")
         return spec
     path, name = Path(match["file"]), match["name"]
     if not path.is_file():
-        raise ConfigError(f"policy {spec!r}: there is no file {str(path)!r}")
-    from kvopt.policies import Policy
-
-    found = vars(_run_file(path)).get(name)
-    if not isinstance(found, type) or not issubclass(found, Policy):
-        what = "no class" if found is None else "something that is no subclass of kvopt.policies.Policy"
-        raise ConfigError(f"policy {spec!r}: {path} defines {what} under the name {name!r}")
+        raise ConfigError(f"{what} {spec!r}: there is no file {str(path)!r}")
+    found = vars(_run_file(path, broken)).get(name)
+    if not isinstance(found, type) or not issubclass(found, base):
+        public = f"{base.__module__.rpartition('.')[0]}.{base.__name__}"
+        kind = "no class" if found is None else f"something that is no subclass of {public}"
+        raise ConfigError(f"{what} {spec!r}: {path} defines {kind} under the name {name!r}")
     return found
 
 
-def _run_file(path: Path) -> object:
+def _run_file(path: Path, broken: type[KvoptError]) -> object:
     # The module stays in sys.modules because dataclasses and pickle look their classes up there.
     name = f"kvopt_policy_{path.stem}_{abs(hash(path.resolve())):x}"
     if name in sys.modules:
@@ -53,7 +65,7 @@ def _run_file(path: Path) -> object:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise PolicyError(f"{path}: {_where(error, path)}{type(error).__name__}: {error}") from error
+        raise broken(f"{path}: {_where(error, path)}{type(error).__name__}: {error}") from error
     return module
 
 

@@ -14,6 +14,7 @@ import click
 from kvopt.errors import ConfigError
 
 if TYPE_CHECKING:
+    from kvopt.scheduler import Scheduler
     from kvopt.simulator.policy_source import PolicyLike
 
 AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
@@ -57,6 +58,22 @@ def policies_callback(ctx: click.Context, parameter: click.Parameter, values: tu
         check_policy(policy)
         policies.append(policy)
     return policies
+
+
+def schedulers_callback(
+    ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> list[str | type[Scheduler]]:
+    """Scheduler specs and Python schedulers of all values, each checked, repeats removed."""
+    from kvopt.cli.python_policy import load_class
+    from kvopt.errors import SchedulerError
+    from kvopt.scheduler import Scheduler, make_scheduler
+
+    schedulers: list[str | type[Scheduler]] = []
+    for spec in dict.fromkeys(split_policies(values)):
+        scheduler = load_class(spec, "scheduler", Scheduler, SchedulerError)  # type: ignore[type-abstract]
+        make_scheduler(scheduler)
+        schedulers.append(scheduler)
+    return schedulers
 
 
 def library_callback(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> None:

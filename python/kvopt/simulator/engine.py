@@ -54,6 +54,14 @@ class Limits:
                 "request needs a token a step"
             )
 
+    @classmethod
+    def of(cls, token_budget: int, max_sequences: int | None = None) -> Limits:
+        """Limits with this budget, and by default as many sequences as it allows, up to vLLM's default."""
+        if max_sequences is None:
+            most: int = cls().max_sequences
+            return cls(token_budget, min(most, token_budget) if isinstance(token_budget, int) else most)
+        return cls(token_budget, max_sequences)
+
 
 class Engine:
     """One server and one run; see the module's text. It is the view that schedulers have."""

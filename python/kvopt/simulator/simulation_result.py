@@ -49,6 +49,15 @@ class SimulationRun:
         """What is the same for all seeds."""
         return self.policy, self.scheduler, self.capacity
 
+    def labels(self) -> dict[str, Any]:
+        """What tells the run from the others."""
+        return {
+            "policy": self.policy,
+            "scheduler": self.scheduler,
+            "capacity": self.capacity,
+            "seed": 0 if self.seed is None else self.seed,
+        }
+
     def figures(self) -> dict[str, float]:
         """The figures that are compared: ratios, latencies in seconds, counts; NaN where there is nothing."""
         totals = self.totals
@@ -69,6 +78,8 @@ class SimulationRun:
             "useful_share": _ratio(totals.useful_block_s, totals.cached_block_s),
             "wasted_share": _ratio(totals.wasted_block_s, totals.cached_block_s),
             "preemptions": float(totals.preemptions),
+            "refused": float(totals.refused),
+            "aborted": float(totals.aborted),
             "evictions": float(totals.evictions),
             "requests_per_s": _ratio(totals.finished, self.duration_s),
             "output_tokens_per_s": _ratio(totals.output_tokens, self.duration_s),

@@ -36,7 +36,8 @@ def find_threads(trace: Trace) -> Threads:
     trace) after that answer. A sub-agent's first request comes as long after the latest answer of the main thread as in
     the trace, or as long after the main thread's latest request where that was still being answered. A main request
     that came in the trace after sub-agents had ended waits for them: it comes as long after the last answers of these
-    as it did there. Sub-agents of one session that run side by side are told apart by their turns and prefixes.
+    as it did there. Sub-agents of one session that run side by side are told apart by their turns and prefixes, else by
+    whose answer and gap end nearest.
     """
     requests = trace.requests
     session = trace.session.astype(np.int64)
@@ -121,7 +122,11 @@ class _Walk:
             return -1
         candidates = [last for last in (*state.old, *state.subagents) if self._turn[last] == turn - 1]
         parent = self._parent[request]
-        return parent if parent in candidates else candidates[-1] if candidates else -1
+        if parent in candidates or not candidates:
+            return parent if candidates else -1
+        gap = self._gap[request]
+        due = self._time[request] - (0.0 if math.isnan(gap) else gap)
+        return min(candidates, key=lambda last: abs(self._end[last] - due))
 
     def _pause(self, before: int, request: int) -> float:
         gap = self._gap[request]
