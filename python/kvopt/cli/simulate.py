@@ -99,6 +99,11 @@ DEFAULT_POLICIES = ("lru", "cost-aware")
     show_default=True,
     help="Whether the next turn of a session hits the blocks of the answer before it.",
 )
+@click.option(
+    "--tier",
+    metavar="blocks=N,block_ms=MS[,latency_ms=MS]",
+    help="A second tier in CPU memory: its blocks, and the time to load one.",
+)
 @click.option("--bounded", is_flag=True, help="Latencies within 1% in fixed memory instead of exactly.")
 @click.option(
     "--seeds",
@@ -128,6 +133,7 @@ def simulate(
     max_sequences: int | None,
     preemption: str,
     answers: str,
+    tier: str | None,
     bounded: bool,
     seeds: int,
     json_file: Path | None,
@@ -145,10 +151,11 @@ def simulate(
     from kvopt.cost import model_geometry
     from kvopt.metrics.events import write_events
     from kvopt.simulator.clients import ClientOptions
-    from kvopt.simulator.engine import Limits
+    from kvopt.simulator.limits import Limits
     from kvopt.simulator.simulate import SimulationOptions
     from kvopt.simulator.simulate import simulate as run
     from kvopt.simulator.step_time import load_profile
+    from kvopt.simulator.tier import TierOptions
 
     if memory and model is None:
         raise click.UsageError("--memory needs --model, whose KV cache it is", ctx)
@@ -156,7 +163,11 @@ def simulate(
     times = load_profile(profile)
     clients = ClientOptions(mode, rate, session_limit, patience)
     options = SimulationOptions(
-        limits=Limits.of(token_budget, max_sequences), preemption=preemption, answers=answers, exact=not bounded
+        limits=Limits.of(token_budget, max_sequences),
+        preemption=preemption,
+        answers=answers,
+        exact=not bounded,
+        tier=None if tier is None else TierOptions.parse(tier),
     )
     check_trace(ctx, trace)
     check_outputs(ctx, trace, {"--json": json_file, "--events": events_file})

@@ -73,6 +73,8 @@ class Request:
     """The engine step that computes its next token, when it began to decode; -1 in prefill."""
     epoch: int = 0
     held_blocks: int = 0
+    loaded: int = 0
+    """Of these, tokens that came from another tier."""
     lost: int = 0
     """The most tokens that it had computed when it was preempted."""
     seen: int = 0

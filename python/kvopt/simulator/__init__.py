@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvopt.simulator.clients import ClientOptions
-from kvopt.simulator.engine import Limits
+from kvopt.simulator.limits import Limits
 from kvopt.simulator.lru_curve import LruCurve
 from kvopt.simulator.miss_ratio import MissRatioCurve, MissRatioPoint, miss_ratio_curve
 from kvopt.simulator.policy_source import PolicyLike
@@ -13,6 +13,7 @@ from kvopt.simulator.result import ReplayResult, ReplayRow
 from kvopt.simulator.simulate import SimulationOptions, simulate
 from kvopt.simulator.simulation_result import SimulationResult, SimulationRun, SimulationSummary
 from kvopt.simulator.step_time import PROFILES, LinearStepTime, Profile, StepTime, load_profile
+from kvopt.simulator.tier import TierOptions
 from kvopt.simulator.upper_bound import UpperBoundRow, UpperBounds, upper_bound, upper_bound_at
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "SimulationSummary",
     "Standing",
     "StepTime",
+    "TierOptions",
     "UpperBoundRow",
     "UpperBounds",
     "load_profile",

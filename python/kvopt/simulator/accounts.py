@@ -32,11 +32,16 @@ class Accounts:
         self._totals.refused += 1
         self._collector.event(request.arrival, EventKind.REFUSED, request.id, blocks)
 
+    def loading(self, request: Request, now: float) -> None:
+        """Blocks that hold `loaded` of its tokens are on their way from another tier."""
+        self._collector.event(now, EventKind.LOADING, request.id, request.loaded)
+
     def admitted(self, request: Request, now: float) -> None:
-        """It holds its first blocks; `computed` of its tokens were cached."""
+        """It runs; `computed` of its tokens were cached, `loaded` of these in another tier."""
         totals, collector = self._totals, self._collector
-        hit = request.computed
-        request.ledger[HIT] += hit
+        hit = request.computed - request.loaded
+        request.ledger[HIT] += request.computed
+        totals.loaded_tokens += request.loaded
         if request.first_admitted < 0:
             request.first_admitted = now
             totals.prompt_tokens += request.prompt_tokens

@@ -16,7 +16,8 @@ from kvopt.metrics import CAUSES, Collector, EventLog
 from kvopt.policies import Policy
 from kvopt.scheduler import Scheduler, make_scheduler, parse_scheduler
 from kvopt.simulator.clients import ClientOptions, Clients, arrival_times
-from kvopt.simulator.engine import Engine, Limits
+from kvopt.simulator.engine import Engine
+from kvopt.simulator.limits import Limits
 from kvopt.simulator.memory import Memory, dropped_blocks
 from kvopt.simulator.needs import check_needs
 from kvopt.simulator.policy_source import PolicyLike, breach, check_policy, new_policy
@@ -26,6 +27,7 @@ from kvopt.simulator.requests import ANSWERS, RequestSource
 from kvopt.simulator.simulation_result import SimulationResult, SimulationRun
 from kvopt.simulator.step_time import DEFAULT_PROFILE, LinearStepTime, Profile, StepTime, check_profile
 from kvopt.simulator.threads import Threads, find_threads
+from kvopt.simulator.tier import Tier, TierOptions
 
 if TYPE_CHECKING:
     from kvopt.workload.base import Trace
@@ -52,6 +54,8 @@ class SimulationOptions:
     vLLM, the default computes the whole block of the last token again."""
     exact: bool = True
     """Keep every latency; else quantiles are within 1 %, in memory that does not grow with the requests."""
+    tier: TierOptions | None = None
+    """A second tier, in CPU memory."""
     points: int = 400
     """Most points of the series over time."""
     jump: bool = True
@@ -62,6 +66,8 @@ class SimulationOptions:
             victim_chooser(self.preemption)
         if self.answers not in ANSWERS:
             raise ConfigError(f"answers: {self.answers!r} is neither 'reused' nor 'private'")
+        if self.tier is not None and not isinstance(self.tier, TierOptions):
+            raise ConfigError(f"tier: {self.tier!r} is no TierOptions")
         if isinstance(self.points, bool) or not isinstance(self.points, int) or self.points < 2:
             raise ConfigError(f"points: {self.points!r} is not a whole number from 2 up")
 
@@ -166,6 +172,7 @@ class _Server:
                 options.limits,
                 collector,
                 block_tokens=trace.block_tokens,
+                tier=None if options.tier is None else Tier(options.tier),
                 jump=options.jump,
             )
             engine.run(None if progress is None else lambda done: progress(done, trace.requests, what))
