@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kvopt.cost import CHIPS, MODELS, chip_cost
 from kvopt.errors import ConfigError, SimulationError, UnknownPolicyError, UnknownSchedulerError
 from kvopt.metrics import CAUSES
 from kvopt.policies import DummyPolicy
 from kvopt.scheduler import Request
 from kvopt.simulator import (
-    PROFILES,
     ClientOptions,
     Limits,
     LinearStepTime,
@@ -219,21 +218,26 @@ def test_profiles(tmp_path: Path) -> None:
     file.write_text('{"name": "mine", "source": "measured", "k0": 5, "k1": 0.5, "d1": 1}')
     profile = load_profile(str(file))
     assert (profile.name, profile.source, profile.step_time) == ("mine", "measured", LinearStepTime(5, 0.5, d1=1))
-    # T(q, s) of Preble's fit: 18.67 + 0.0799 · 100 + 0.00269 · 1000 + 7.44e-7 · 100 · 1000.
-    step = PROFILES["llama-3.1-70b-2xh100"].step_time.step_ms([(100, 1000)], 0, 0)
-    assert step == pytest.approx(18.67 + 7.99 + 2.69 + 0.0744)
-    # 32k tokens in one go behind nothing, and the attention between them: policies.md has 1.55 s.
-    llama = PROFILES["llama-3.1-8b-h100"].step_time
-    assert isinstance(llama, LinearStepTime)
-    llama = replace(llama, k2=0.0)  # which chunks that small would pay too often
-    chunks = sum(llama.prefill_ms(256, context) for context in range(0, 32768, 256))
-    assert chunks == pytest.approx(1546, rel=0.01)
+    # T(q, s) of Preble's fit: 18.67 + 0.0799 · 100 + 0.00269 · 1000 + 7.44e-7 · 100 · 1000. Decoding reads 327,680
+    # bytes a token over two chips.
+    preble = load_profile("preble-llama-70b-h100-tp2@h100").step_time
+    assert preble.step_ms([(100, 1000)], 0, 0) == pytest.approx(18.67 + 7.99 + 2.69 + 0.0744)
+    h100 = CHIPS["h100"].memory_gb_s * 1e6
+    assert preble.step_ms((), 0, 10**6) - preble.step_ms((), 0, 0) == pytest.approx(327_680 / 2 / h100 * 1e6)
+    # A model on a chip has the cost that kvopt.cost computes, and half the work a GPU on two.
+    one, two = (load_profile(f"llama-3.1-8b@{gpus}h100").step_time for gpus in ("", "2x"))
+    cost = chip_cost(MODELS["llama-3.1-8b"], CHIPS["h100"])
+    assert one.step_ms([(512, 4096)], 0, 0) == pytest.approx(cost.step_ms(512, 4096))
+    assert two.prefill_ms(512, 4096) == pytest.approx(one.prefill_ms(512, 4096) / 2)
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("llama-3.1-8b", "did you mean 'llama-3.1-8b-h100'"),
+        ("llama-3.1-8b", "write a model and a chip, such as llama-3.1-8b@h100"),
+        ("llama-3.1-8c@h100", "did you mean 'llama-3.1-8b'"),
+        ("llama-3.1-8b@h10", "h100"),
+        ("preble-llama-70b-h100-tp2@4xh100", "was measured on 2 GPUs"),
         ("k9=3", "no coefficient 'k9'; there are k0, k1"),
         ("k0=x", "k0 is 'x'"),
         ("k0=1,k0=2", "k0 is given twice"),

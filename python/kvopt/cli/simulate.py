@@ -56,13 +56,18 @@ DEFAULT_POLICIES = ("lru", "cost-aware")
     metavar="SIZE",
     help="Cache size as KV memory of --model: 40GiB, 24GB. Repeatable.",
 )
-@click.option("--model", metavar="NAME", help="Model whose KV cache --memory is, such as llama-3.1-8b.")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="Model whose KV cache --memory is: llama-3.1-8b, or a config.json; see kvopt cost list.",
+)
+@click.option("--kv-dtype", metavar="DTYPE", help="Type of that KV cache, such as fp8.  [default: the model's]")
 @click.option(
     "--profile",
-    default="llama-3.1-8b-h100",
+    default="llama-3.1-8b@h100",
     show_default=True,
     metavar="PROFILE",
-    help="How long steps take: a preset, a .json file, or k0=5,k1=0.03,... in ms.",
+    help="How long steps take: MODEL@CHIP or MODEL@2xCHIP (see kvopt cost list), a .json file, or k0=5,k1=0.03,... ms.",
 )
 @click.option(
     "--clients",
@@ -124,6 +129,7 @@ def simulate(
     capacities: list[int],
     memory: list[int],
     model: str | None,
+    kv_dtype: str | None,
     profile: str,
     mode: str,
     rate: float,
@@ -159,7 +165,9 @@ def simulate(
 
     if memory and model is None:
         raise click.UsageError("--memory needs --model, whose KV cache it is", ctx)
-    geometry = None if model is None else model_geometry(model)
+    if kv_dtype is not None and model is None:
+        raise click.UsageError("--kv-dtype needs --model, whose KV cache it is", ctx)
+    geometry = None if model is None else model_geometry(model, kv_dtype)
     times = load_profile(profile)
     clients = ClientOptions(mode, rate, session_limit, patience)
     options = SimulationOptions(
@@ -174,6 +182,9 @@ def simulate(
 
     with progress_bar() as progress:
         loaded = load_trace(trace, **reader, progress=progress)
+        if geometry is not None:  # what windows and states keep depends on the length of a prompt
+            mean = loaded.block_references * loaded.block_tokens / loaded.requests
+            geometry = geometry.at_context(max(round(mean), 1))
         result = run(
             loaded,
             policies,

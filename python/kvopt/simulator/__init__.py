@@ -12,12 +12,11 @@ from kvopt.simulator.replay import replay
 from kvopt.simulator.result import ReplayResult, ReplayRow
 from kvopt.simulator.simulate import SimulationOptions, simulate
 from kvopt.simulator.simulation_result import SimulationResult, SimulationRun, SimulationSummary
-from kvopt.simulator.step_time import PROFILES, LinearStepTime, Profile, StepTime, load_profile
+from kvopt.simulator.step_time import LinearStepTime, Profile, StepTime, load_profile
 from kvopt.simulator.tier import TierOptions
 from kvopt.simulator.upper_bound import UpperBoundRow, UpperBounds, upper_bound, upper_bound_at
 
 __all__ = [
-    "PROFILES",
     "ClientOptions",
     "Limits",
     "LinearStepTime",

@@ -1,25 +1,26 @@
-"""How long one engine step takes: a seam to kvopt.cost, and a linear model with presets.
+"""How long one engine step takes: a linear model, with coefficients from kvopt.cost.
 
 Model. A step computes chunks of q new tokens behind s cached ones, and one token for each of n decoding requests whose
 contexts add up to S tokens:
 
     step = k0 + Σ over chunks (k1·q + k2·s + k3·q·s) + d1·n + d2·S      milliseconds
 
-The prefill part is T(q, s) of Preble (arXiv 2407.00023), with k0 paid once a step. A decoding token costs the
-arithmetic of one more token (d1, k1 unless measured) and one pass over its context's keys and values (d2: their bytes
-over the memory bandwidth). Reading the weights is in k0.
+The prefill part is T(q, s) of kvopt.cost (Preble, arXiv 2407.00023), with k0 paid once a step. A decoding token costs
+the arithmetic of one more token (d1, k1 unless measured) and one pass over its context's keys and values (d2: their
+bytes over the memory bandwidth). Reading the weights is in k0.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from kvopt.cost import Chip, PrefillPreset, chip_cost, chip_named, cost_source, model_geometry
 from kvopt.errors import ConfigError
 
 
@@ -86,56 +87,25 @@ class Profile:
         return {"name": self.name, "source": self.source, **linear}
 
 
-# 500 TFLOP/s of arithmetic and 3.35 TB/s of memory; f(p) = 2·7.5e9 + 4·32·4096·p FLOP a token, 16.1 GB of weights,
-# 131,072 bytes of keys and values a token.
-_LLAMA_8B_H100 = LinearStepTime(k0=4.8, k1=0.02999, k2=3.9e-5, k3=1.0486e-6, d1=0.02999, d2=3.9e-5)
+DEFAULT_PROFILE = "llama-3.1-8b@h100"
 
-PROFILES: dict[str, Profile] = {
-    profile.name: profile
-    for profile in (
-        Profile(
-            "llama-3.1-8b-h100",
-            _LLAMA_8B_H100,
-            "computed: Llama-3.1-8B in BF16 at 500 TFLOP/s and 3.35 TB/s (H100 SXM)",
-        ),
-        Profile(
-            "llama-3.1-70b-2xh100",
-            LinearStepTime(k0=18.67, k1=0.0799, k2=0.00269, k3=7.44e-7, d1=0.0799, d2=4.9e-5),
-            "prefill: Preble's fit on Llama-70B, 2 H100; d2 computed: 327,680 bytes a token at 2 · 3.35 TB/s",
-        ),
-        Profile(
-            "llama-3.1-70b-2xa100",
-            LinearStepTime(k0=28.93, k1=0.182, k2=0.0040, k3=2.55e-6, d1=0.182, d2=8.0e-5),
-            "prefill: Preble's fit on Llama-70B, 2 A100; d2 computed: 327,680 bytes a token at 2 · 2.04 TB/s",
-        ),
-    )
-}
-"""The presets by name."""
-
-DEFAULT_PROFILE = "llama-3.1-8b-h100"
+_MODEL_AND_CHIP = re.compile(r"(?P<source>.+)@(?:(?P<gpus>[1-9]\d{0,2})x)?(?P<chip>[\w.-]+)")
 
 
 def load_profile(spec: str) -> Profile:
-    """A preset by name, coefficients such as "k0=5,k1=0.03", or a JSON file of an object with such keys.
+    """The model of time that a text names; see docs/simulator.md.
+
+    "MODEL@CHIP" or "MODEL@4xCHIP" (a model, a config.json or a published preset of kvopt.cost, and a chip),
+    coefficients such as "k0=5,k1=0.03", or a JSON file of an object with such keys.
 
     Raises ConfigError for an unknown name (with the nearest), an unknown or bad coefficient, or a broken file; OSError
     when the file cannot be read.
     """
     text = spec.strip()
-    if text in PROFILES:
-        return PROFILES[text]
+    if match := _MODEL_AND_CHIP.fullmatch(text):
+        return _on_chip(text, match["source"], chip_named(match["chip"]), match["gpus"])
     if "=" in text:
-        values: dict[str, Any] = {}
-        for piece in text.split(","):
-            key, _, number = (part.strip() for part in piece.partition("="))
-            try:
-                value = float(number)
-            except ValueError:
-                raise ConfigError(f"profile {spec!r}: {key} is {number!r}, not a number of milliseconds") from None
-            if key in values:
-                raise ConfigError(f"profile {spec!r}: {key} is given twice")
-            values[key] = value
-        return Profile(spec, _linear(spec, values), "given")
+        return Profile(text, _linear(text, _coefficients(text)), "given")
     if text.endswith(".json"):
         try:
             document = json.loads(Path(text).read_bytes())
@@ -146,11 +116,40 @@ def load_profile(spec: str) -> Profile:
         source = document.pop("source", "given")
         name = document.pop("name", Path(text).name)
         return Profile(str(name), _linear(text, document), str(source))
-    near = difflib.get_close_matches(text, PROFILES, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}? " if near else ""
     raise ConfigError(
-        f"unknown profile {spec!r}: {hint}known: {', '.join(PROFILES)}; or coefficients k0=..,k1=.., or a .json file"
+        f"profile {spec!r}: write a model and a chip, such as {DEFAULT_PROFILE} (see kvopt cost list), coefficients "
+        "k0=..,k1=.., or the name of a .json file"
     )
+
+
+def _on_chip(spec: str, name: str, chip: Chip, gpus: str | None) -> Profile:
+    # A published preset says only what prefill costs; reading the cache in decoding is computed from the chip.
+    source = cost_source(name)
+    if isinstance(source, PrefillPreset):
+        if gpus is not None and int(gpus) != source.tensor_parallel:
+            raise ConfigError(f"profile {spec!r}: {name} was measured on {source.tensor_parallel} GPUs")
+        cost, ranks = source.cost, source.tensor_parallel
+        model = None if source.model is None else model_geometry(source.model)
+    else:
+        model, ranks = source, int(gpus or 1)
+        cost = chip_cost(model, chip, tensor_parallel=ranks)
+    read = cost.k2 if model is None else model.growing_bytes(ranks) / (chip.memory_gb_s * 1e6)
+    time = LinearStepTime(cost.k0, cost.k1, cost.k2, cost.k3, d1=cost.k1, d2=read)
+    return Profile(spec, time, f"{cost.source}; decoding reads the cache at the memory bandwidth of {chip.name}")
+
+
+def _coefficients(text: str) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for piece in text.split(","):
+        key, _, number = (part.strip() for part in piece.partition("="))
+        try:
+            value = float(number)
+        except ValueError:
+            raise ConfigError(f"profile {text!r}: {key} is {number!r}, not a number of milliseconds") from None
+        if key in values:
+            raise ConfigError(f"profile {text!r}: {key} is given twice")
+        values[key] = value
+    return values
 
 
 def check_profile(profile: str | Profile | StepTime) -> Profile:
