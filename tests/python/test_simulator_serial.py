@@ -28,7 +28,9 @@ def as_replayed(trace: Trace, first: int | None = None) -> Trace:
     columns["input_tokens"] = chain * trace.block_tokens
     columns["output_tokens"] = np.ones(len(chain), np.int64)
     cut = PrefixTrace(prefix.parent[kept], prefix.shared_blocks[kept], prefix.new_blocks[kept])
-    return Trace.from_columns(cut, columns, name=trace.name, block_tokens=trace.block_tokens)
+    return Trace.from_columns(
+        cut, columns, name=trace.name, block_tokens=trace.block_tokens, tool_names=trace.tool_names
+    )
 
 
 def served_hits(trace: Trace, policy: str, capacity: int, budget: int) -> tuple[NDArray[np.int64], int]:

@@ -48,6 +48,7 @@ class Memory:
         runs = self.pool.runs
         self._runs = runs
         self._length, self._last_use, self._hits = runs.length, runs.last_use, runs.hits
+        self._weights = np.empty(self.usable)
         self._sums: tuple[float, float] | None = None
         self.empty = self.usable
         self.evictable = 0
@@ -185,7 +186,7 @@ class Memory:
 
     def _weighted_sums(self) -> tuple[float, float]:
         used = self._runs.used
-        length = (self._length[:used] * self._runs.live[:used]).astype(np.float64)
+        length = np.multiply(self._length[:used], self._runs.live, out=self._weights[:used], casting="unsafe")
         return float(np.dot(length, self._last_use[:used])), float(np.dot(length, self._hits[:used]))
 
     def _evictable_on_path(self, request: Request, hit: int) -> int:
