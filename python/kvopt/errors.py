@@ -78,3 +78,7 @@ class SchedulerError(KvoptError):
 
 class SimulationError(KvoptError):
     """A simulation cannot go on, or its books do not balance; the message shows the state."""
+
+
+class ClientFieldError(KvoptError, ValueError):
+    """A field that a client sent is unknown, of a wrong type, out of range, or contradicts another."""

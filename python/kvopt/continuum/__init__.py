@@ -1,0 +1,35 @@
+"""Retention and scheduling for sessions that come back."""
+
+from __future__ import annotations
+
+from kvopt.continuum.coordinator import Coordinator
+from kvopt.continuum.curve import ReturnCurve
+from kvopt.continuum.history import GapHistory
+from kvopt.continuum.options import ContinuumOptions
+from kvopt.continuum.pool import NativePool, ProtectedPool
+from kvopt.continuum.record import ClientRecord, parse_record
+from kvopt.continuum.retention import Footprint, RetentionManager
+from kvopt.continuum.selection import Candidate, ProgramSelection, Tier
+from kvopt.continuum.ttl import Decision, Question, TtlRule
+from kvopt.continuum.ttl_rules import TTL_RULES, make_ttl_rule
+
+__all__ = [
+    "TTL_RULES",
+    "Candidate",
+    "ClientRecord",
+    "ContinuumOptions",
+    "Coordinator",
+    "Decision",
+    "Footprint",
+    "GapHistory",
+    "NativePool",
+    "ProgramSelection",
+    "ProtectedPool",
+    "Question",
+    "RetentionManager",
+    "ReturnCurve",
+    "Tier",
+    "TtlRule",
+    "make_ttl_rule",
+    "parse_record",
+]

@@ -1,0 +1,76 @@
+"""What an idle session's blocks are worth now: everything a TTL rule asks about, brought together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvopt.continuum.gaps import SessionGaps
+from kvopt.continuum.options import ContinuumOptions
+from kvopt.continuum.price import BlockPrice, QueueForecast
+from kvopt.continuum.selection import ProgramSelection
+from kvopt.continuum.sessions import Session
+from kvopt.continuum.ttl import Decision, Question
+from kvopt.continuum.ttl_rules import make_ttl_rule
+
+PrefillSeconds = Callable[[int, int], float]
+"""Seconds of prefill for (new tokens, tokens cached before them)."""
+ReloadSeconds = Callable[[int], float]
+"""Seconds to load so many tokens from an offload tier."""
+
+
+class Appraisal:
+    """Asks the rule about idle sessions. Its parts learn from the coordinator's events."""
+
+    def __init__(
+        self,
+        prefill: PrefillSeconds,
+        options: ContinuumOptions,
+        selection: ProgramSelection,
+        reload: ReloadSeconds | None = None,
+    ) -> None:
+        self.rule = make_ttl_rule(options.ttl)
+        self.gaps = SessionGaps(shrinkage=options.shrinkage, memory=options.memory, pace=options.pace)
+        self.price = BlockPrice(options.time_constant)
+        self.forecast = QueueForecast(options.time_constant)
+        self.running_blocks = 0
+        self._block_tokens = options.block_tokens
+        self._selection = selection
+        self._prefill = prefill
+        self._reload = reload
+        self._available = 0
+
+    def demand(self, now: float, available: int) -> None:
+        """How many blocks could be had just now."""
+        self._available = available
+        waiting = self._selection
+        self.price.observe(now, available=available, wanted=waiting.blocks, waiting=len(waiting))
+
+    def loss(self, own: int, shared: int) -> float:
+        """Seconds that losing `own` blocks behind `shared` others costs: of prefill or reload, whichever is less."""
+        if own == 0:
+            return 0.0
+        seconds = self._prefill(own * self._block_tokens, shared * self._block_tokens)
+        return seconds if self._reload is None else min(seconds, self._reload(own * self._block_tokens))
+
+    def decide(self, session: Session, now: float) -> Decision:
+        """The rule's answer on an idle session; one whose client asked for a TTL is kept that long at least."""
+        blocks, shared, _ = session.footprint
+        own = blocks - shared
+        ahead = self._selection.ahead(session.arrival)
+        decision = self.rule.decide(
+            Question(
+                self.gaps.curve(session, now),
+                self.loss(own, shared),
+                age=now - session.idle_since,
+                queueing=self.forecast.gain(ahead=ahead, blocks=own, available=self._available) if ahead else 0.0,
+                blocks=own,
+                price=self.price.price(now),
+                others=self.running_blocks,
+                tool=session.tool,
+                expected_gap=session.expected,
+            )
+        )
+        asked = session.asked_until - now
+        if asked > 0.0 and not (decision.keep and decision.ttl >= asked):
+            return decision._replace(ttl=asked, keep=True, reasons=("the client asked for it", *decision.reasons))
+        return decision

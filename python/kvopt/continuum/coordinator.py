@@ -1,0 +1,372 @@
+"""One object between an engine's life cycle and its memory: events in, retention decisions and an order out.
+
+The engine (a simulator or vLLM's scheduler) calls, on one monotonic clock of its own, in seconds:
+
+    arrival        a request waits; its client's record was parsed beforehand
+    scheduled      it runs: call it after its blocks are held, before others are evicted
+    preempted      it lost its blocks and waits again
+    finished       it ends: call it while it still holds its blocks, then let go of them
+    aborted        it ends without an answer, from waiting or running
+    evicted        an idle session's blocks were evicted
+    demand         now and then: how many blocks could be had, after each step or so
+    tick           before each step: ends what is due
+
+and asks `candidates(now)` for the order in which to try who waits, and `make_room(blocks, now)` before it preempts a
+running request or refuses the first waiting one. Nothing is parsed, hashed or scanned here: O(log n) an event.
+
+A clock that goes back counts as standing still (`stats()["clock_went_back"]`). A bad argument raises with nothing
+changed. Not for use by several threads at once.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+from kvopt.continuum.appraisal import Appraisal, PrefillSeconds, ReloadSeconds
+from kvopt.continuum.deadlines import Deadlines
+from kvopt.continuum.options import ContinuumOptions
+from kvopt.continuum.pool import ProtectedPool
+from kvopt.continuum.record import LONGEST_GAP, ClientRecord
+from kvopt.continuum.requests import Request, RequestTable
+from kvopt.continuum.retention import Footprint, RetentionManager
+from kvopt.continuum.selection import Candidate, ProgramSelection
+from kvopt.continuum.sessions import Session, SessionTable
+from kvopt.continuum.ttl import Decision
+from kvopt.errors import ConfigError
+from kvopt.policies import StopReason
+
+_NO_RECORD = ClientRecord()
+_FIRST_LOOK = 1.0  # seconds after which a decision is looked at again; then at every doubling of the age
+
+
+class Coordinator:
+    """Retention and order for sessions that come back; see the module for who calls what.
+
+    `prefill` gives seconds of prefill, such as PrefillProfile.seconds. `reload`, where evicted blocks lie in an offload
+    tier, gives seconds to load so many tokens: the cheaper of the two is what a loss costs.
+    Raises ConfigError for bad options.
+    """
+
+    def __init__(
+        self,
+        pool: ProtectedPool,
+        prefill: PrefillSeconds,
+        options: ContinuumOptions | None = None,
+        *,
+        reload: ReloadSeconds | None = None,
+    ) -> None:
+        self.options = options = options or ContinuumOptions()
+        self.selection = ProgramSelection(starvation_bound=options.starvation_bound, ageing=options.ageing)
+        self.retention = RetentionManager(pool, points=options.points, longest_hold=options.longest_hold)
+        self.appraisal = Appraisal(prefill, options, self.selection, reload)
+        self._gaps = self.appraisal.gaps
+        self._rule = self.appraisal.rule
+        self._forecast = self.appraisal.forecast
+        self._sessions = SessionTable(options.most_sessions)
+        self._requests = RequestTable()
+        self._deadlines = Deadlines()
+        self._now = -math.inf
+        self._counts = dict.fromkeys(("decisions", "kept", "revised", "forgotten", "ended", "clock_went_back"), 0)
+
+    def arrival(self, request: Hashable, now: float, record: ClientRecord = _NO_RECORD, *, blocks: int = 1) -> None:
+        """A request waits from now on, and wants `blocks` blocks in all. Raises RequestIdError, ConfigError."""
+        self._requests.check_new(request)
+        blocks = _whole("blocks", blocks)
+        now = self._at(now)
+        session, retained, lost = None, False, False
+        if record.session_id is not None:
+            session = self._sessions.open(record.session_id, now)
+            if session.idle:
+                self._return(session, now)
+            retained = session.id in self.retention
+            lost = session.turns > 0 and not retained
+            session.waiting.append(request)
+        entry = self._requests[request] = Request(session, record, now, blocks, lost)
+        self.selection.add(request, now, program_arrival=entry.program_arrival, blocks=blocks, retained=retained)
+
+    def scheduled(self, request: Hashable, now: float) -> None:
+        """A waiting request runs, and holds its blocks. Raises RequestIdError."""
+        entry = self._requests.waiting(request)
+        now = self._at(now)
+        self.selection.remove(request)
+        entry.running = True
+        self.appraisal.running_blocks += entry.blocks
+        waited = now - entry.arrival
+        self._forecast.on_wait(waited)
+        if entry.lost:
+            self._rule.on_wait(waited)
+            entry.lost = False
+        session = entry.session
+        if session is not None:
+            session.waiting.remove(request)
+            session.running += 1
+            self._unprotect(session, now, "returned")
+
+    def preempted(self, request: Hashable, now: float) -> None:
+        """A running request lost its blocks and waits again, in front. Raises RequestIdError."""
+        entry = self._requests.running(request)
+        now = self._at(now)
+        entry.running = False
+        self.appraisal.running_blocks -= entry.blocks
+        session = entry.session
+        if session is not None:
+            session.running -= 1
+            session.waiting.append(request)
+        self.selection.add(
+            request,
+            now,
+            program_arrival=entry.program_arrival,
+            arrival=entry.arrival,
+            blocks=entry.blocks,
+            preempted=True,
+        )
+
+    def finished(
+        self,
+        request: Hashable,
+        now: float,
+        *,
+        stop: StopReason = StopReason.UNKNOWN,
+        tools: tuple[str, ...] = (),
+        footprint: Footprint | None = None,
+        handle: Any = None,
+    ) -> Decision | None:
+        """A running request ends and still holds its blocks; `handle` is what the pool knows them by.
+
+        `tools` are those that its answer calls, when the client's record does not name them. `footprint` is what it
+        leaves in the cache. Returns the decision, which was carried out; None for a request without a session, for a
+        session's last turn and while the session has other requests. Raises RequestIdError, ConfigError.
+        """
+        entry = self._requests.running(request)
+        footprint = _checked(footprint or Footprint(entry.blocks))
+        now = self._at(now)
+        self.appraisal.running_blocks -= entry.blocks
+        del self._requests[request]
+        self._forecast.on_release(now, footprint.blocks)
+        session = entry.session
+        if session is None:
+            return None
+        session.turns += 1
+        session.running -= 1
+        session.footprint = footprint
+        if session.running > 0 or session.waiting:
+            return None
+        record = entry.record
+        if record.last_turn:
+            self._end(session, now)
+            self.retention.bury(handle, footprint, now)
+            return None
+        self._gaps.begin(session, stop, record.tools or tools, now)
+        session.expected = record.expected_gap
+        session.asked_until = -math.inf if record.ttl is None else now + record.ttl
+        self._sessions.set_idle(session, now)
+        if record.progress is not None:
+            self._gaps.report(session, record.progress, now)
+        decision = self.appraisal.decide(session, now)
+        self._counts["decisions"] += 1
+        lease = self.options.leases and decision.keep and self.appraisal.price.price(now) > 0.0
+        self.retention.protect(
+            session.id,
+            handle,
+            footprint,
+            decision,
+            now,
+            lease=lease,
+            priority=record.priority,
+            lifetime=record.lifetime,
+            ranges=record.token_ranges,
+            block_tokens=self.options.block_tokens,
+        )
+        if decision.keep:
+            self._counts["kept"] += 1
+            self._look_again(session, decision, now)
+        self._forget(now)
+        return decision
+
+    def aborted(self, request: Hashable, now: float) -> None:
+        """A request ends without an answer; what protects its session ends too. Raises RequestIdError."""
+        entry = self._requests.known(request)
+        now = self._at(now)
+        del self._requests[request]
+        session = entry.session
+        if entry.running:
+            self.appraisal.running_blocks -= entry.blocks
+            self._forecast.on_release(now, entry.blocks)
+        else:
+            self.selection.remove(request)
+        if session is None:
+            return
+        if entry.running:
+            session.running -= 1
+        else:
+            session.waiting.remove(request)
+        if session.running > 0 or session.waiting:
+            return
+        self._unprotect(session, now, "aborted")
+        self._gaps.begin(session, StopReason.ABORT, (), now)
+        self._sessions.set_idle(session, now)
+        self._forget(now)
+
+    def evicted(self, session_id: str, now: float) -> None:
+        """Blocks of this session were evicted: it no longer counts as retained, and was worth what it was."""
+        session = self._sessions.get(session_id)
+        now = self._at(now)
+        protection = self.retention.of(session_id)
+        if session is not None and protection is not None:
+            self.appraisal.price.observe_eviction(now, protection.value)
+            self._unprotect(session, now, "evicted")
+
+    def expect(self, session_id: str, now: float, *, gap: float | None = None, progress: float | None = None) -> None:
+        """News of an idle session: its whole gap in seconds, or how far its tools are (above 0, at most 1).
+
+        Nothing happens when it is unknown or not idle. Raises ConfigError for a value out of range.
+        """
+        if gap is not None and not 0.0 <= gap <= LONGEST_GAP:
+            raise ConfigError(f"gap: {gap!r} s; it must be 0 to {LONGEST_GAP:g}")
+        if progress is not None and not 0.0 < progress <= 1.0:
+            raise ConfigError(f"progress: {progress!r}; it must be above 0, at most 1")
+        now = self._at(now)
+        session = self._sessions.get(session_id)
+        if session is None or not session.idle:
+            return
+        if gap is not None:
+            session.expected = gap
+        if progress is not None:
+            self._gaps.report(session, progress, now)
+        if session_id in self.retention:
+            self._revise(session, now)
+
+    def demand(self, now: float, available: int) -> None:
+        """How many blocks could be had just now: empty and evictable ones. The price of memory follows."""
+        available = _whole("available", available)
+        self.appraisal.demand(self._at(now), available)
+
+    def tick(self, now: float) -> int:
+        """End or decide again what is due; returns how many sessions that were."""
+        if now < self._deadlines.next and now >= self._now:
+            self._now = now
+            return 0
+        now = self._at(now)
+        done = 0
+        for session_id, stamp in self._deadlines.due(now):
+            session = self._sessions.get(session_id)
+            if session is not None and session.stamp == stamp and session_id in self.retention:
+                self._revise(session, now)
+                done += 1
+        return done + self._forget(now)
+
+    def candidates(self, now: float) -> Iterator[Candidate]:
+        """Who waits, in the order to try them. Take what is needed, then call the events."""
+        return self.selection.candidates(self._at(now))
+
+    def make_room(self, blocks: int, now: float) -> list[str]:
+        """Give up leases until `blocks` blocks can be had, or none is left; returns the sessions that lost theirs."""
+        blocks = _whole("blocks", blocks)
+        now = self._at(now)
+        lost = [str(session) for session in self.retention.make_room(blocks, now)]
+        for session_id in lost:
+            session = self._sessions.get(session_id)
+            if session is not None:
+                self._set_retained(session, False)
+        return lost
+
+    def clear(self, now: float) -> None:
+        """End all protection, as before the cache is cleared; histories and sessions stay."""
+        now = self._at(now)
+        self.retention.clear(now)
+        for entry in self._requests.values():
+            if entry.session is not None:
+                self._set_retained(entry.session, False)
+
+    def stats(self) -> dict[str, float]:
+        """Totals since the start, and what there is now."""
+        return {
+            **self._counts,
+            **{f"released: {reason}": n for reason, n in self.retention.released.items()},
+            "sessions": len(self._sessions),
+            "idle": self._sessions.idle,
+            "protected": len(self.retention),
+            "leases": self.retention.leases,
+            "charged_blocks": self.retention.charged,
+            "waiting": len(self.selection),
+            "price": self.appraisal.price.price(self._now),
+        }
+
+    def _revise(self, session: Session, now: float) -> None:
+        decision = self.appraisal.decide(session, now)
+        self._counts["revised"] += 1
+        if self.retention.revise(session.id, decision, now):
+            self._look_again(session, decision, now)
+        else:
+            session.stamp += 1
+            self._set_retained(session, False)
+
+    def _look_again(self, session: Session, decision: Decision, now: float) -> None:
+        session.stamp += 1
+        age = now - session.idle_since
+        self._deadlines.add(now + min(decision.ttl, max(age, _FIRST_LOOK)), session.id, session.stamp)
+
+    def _return(self, session: Session, now: float) -> None:
+        gap = self._gaps.end(session, now, returned=True)
+        if session.tool is not None:
+            self._rule.on_gap(session.tool, gap)
+        self._sessions.set_busy(session)
+        session.stamp += 1  # while it waits its blocks are held, whatever the deadline
+
+    def _unprotect(self, session: Session, now: float, reason: str) -> None:
+        if self.retention.release(session.id, now, reason):
+            session.stamp += 1
+            self._set_retained(session, False)
+
+    def _set_retained(self, session: Session, retained: bool) -> None:
+        for request in session.waiting:
+            self.selection.set_retained(request, retained)
+
+    def _end(self, session: Session, now: float) -> None:
+        self._unprotect(session, now, "ended")
+        self._rule.on_program(session.turns)
+        self._sessions.drop(session)
+        self._counts["ended"] += 1
+
+    def _forget(self, now: float) -> int:
+        forgotten = 0
+        while (session := self._sessions.overdue(now - self.options.forget_after)) is not None:
+            self._gaps.end(session, now, returned=False)
+            self._end(session, now)
+            forgotten += 1
+        self._counts["forgotten"] += forgotten
+        return forgotten
+
+    def _at(self, now: float) -> float:
+        try:
+            finite = -math.inf < now < math.inf
+        except TypeError:
+            finite = False
+        if not finite:
+            raise ConfigError(f"now: {now!r}; it must be a finite number of seconds")
+        if now < self._now:
+            self._counts["clock_went_back"] += 1
+            return self._now
+        self._now = now
+        return now
+
+
+def _whole(name: str, blocks: int) -> int:
+    try:
+        number = -1 if isinstance(blocks, bool) else operator.index(blocks)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise ConfigError(f"{name}: {blocks!r}; it must be a whole number of blocks from 0")
+    return number
+
+
+def _checked(footprint: Footprint) -> Footprint:
+    blocks = _whole("footprint.blocks", footprint.blocks)
+    shared = _whole("footprint.shared", footprint.shared)
+    if shared > blocks:
+        raise ConfigError(f"footprint.shared: {shared}; it must be at most {blocks}, the blocks in all")
+    return footprint
