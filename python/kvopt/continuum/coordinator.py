@@ -29,7 +29,7 @@ from kvopt.continuum.appraisal import Appraisal, PrefillSeconds, ReloadSeconds
 from kvopt.continuum.deadlines import Deadlines
 from kvopt.continuum.options import ContinuumOptions
 from kvopt.continuum.pool import ProtectedPool
-from kvopt.continuum.record import LONGEST_GAP, ClientRecord
+from kvopt.continuum.record import ClientRecord, parse_record
 from kvopt.continuum.requests import Request, RequestTable
 from kvopt.continuum.retention import Footprint, RetentionManager
 from kvopt.continuum.selection import Candidate, ProgramSelection
@@ -40,6 +40,7 @@ from kvopt.policies import StopReason
 
 _NO_RECORD = ClientRecord()
 _FIRST_LOOK = 1.0  # seconds after which a decision is looked at again; then at every doubling of the age
+_MOST_A_TICK = 64  # so that no step stalls after a pause
 
 
 class Coordinator:
@@ -167,7 +168,8 @@ class Coordinator:
             self._gaps.report(session, record.progress, now)
         decision = self.appraisal.decide(session, now)
         self._counts["decisions"] += 1
-        lease = self.options.leases and decision.keep and self.appraisal.price.price(now) > 0.0
+        when = self.options.leases
+        lease = when == "always" or (when == "scarce" and self.appraisal.price.price(now) > 0.0)
         self.retention.protect(
             session.id,
             handle,
@@ -222,12 +224,10 @@ class Coordinator:
     def expect(self, session_id: str, now: float, *, gap: float | None = None, progress: float | None = None) -> None:
         """News of an idle session: its whole gap in seconds, or how far its tools are (above 0, at most 1).
 
-        Nothing happens when it is unknown or not idle. Raises ConfigError for a value out of range.
+        Nothing happens when it is unknown or not idle. Raises ClientFieldError for a bad value.
         """
-        if gap is not None and not 0.0 <= gap <= LONGEST_GAP:
-            raise ConfigError(f"gap: {gap!r} s; it must be 0 to {LONGEST_GAP:g}")
-        if progress is not None and not 0.0 < progress <= 1.0:
-            raise ConfigError(f"progress: {progress!r}; it must be above 0, at most 1")
+        news = parse_record({"expected_gap": gap, "progress": progress})
+        gap, progress = news.expected_gap, news.progress
         now = self._at(now)
         session = self._sessions.get(session_id)
         if session is None or not session.idle:
@@ -245,13 +245,13 @@ class Coordinator:
         self.appraisal.demand(self._at(now), available)
 
     def tick(self, now: float) -> int:
-        """End or decide again what is due; returns how many sessions that were."""
+        """End or decide again what is due, a limited number at once; returns how many sessions that were."""
         if now < self._deadlines.next and now >= self._now:
             self._now = now
             return 0
         now = self._at(now)
         done = 0
-        for session_id, stamp in self._deadlines.due(now):
+        for session_id, stamp in self._deadlines.due(now, _MOST_A_TICK):
             session = self._sessions.get(session_id)
             if session is not None and session.stamp == stamp and session_id in self.retention:
                 self._revise(session, now)

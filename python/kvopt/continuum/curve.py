@@ -8,7 +8,8 @@ The index of policies that stop at the right moment (Gittins, for a return hazar
     g(a) = max over s > 0 of  [F(a + s) − F(a)] / ∫ₐ^{a+s} S(u) du          in returns a second held
 
 and with a loss of B seconds on m blocks G(a) = B·g(a)/m. In the plane of (time held, returned) it is the steepest
-slope from a point of the curve to a later one, which the upper hull of the points gives in one pass.
+slope from a point of the curve to a later one. A hold that ends where g falls below a price is the one with the best
+net value at that price, so a decision needs one pass over the edges and not all slopes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ BINS = 1 + BINS_PER_DECADE * round(math.log10(LONGEST / SHORTEST))
 EDGES: Floats = np.concatenate([[0.0], SHORTEST * 10.0 ** (np.arange(BINS) / BINS_PER_DECADE)])
 """Seconds; the bins of every history (BINS + 1): the first from 0, the others of equal width in log time."""
 
-_NOTHING_LEFT = 1e-9  # of a survival: what happens to so few does not show in any decision
+GONE = 1e-9
+"""A survival below this is none: what happens to so few does not show in any decision."""
+
+_ZERO = 1e-300
 
 
 def bin_of(seconds: float) -> int:
@@ -47,32 +51,30 @@ class ReturnCurve:
 
     Attributes:
         edges: seconds, from 0, rising.
-        survival: S, the chance that the session is not back yet.
+        survival: S, the chance that the session is not back yet; `returned` is 1 - S.
         held: ∫₀ˣ S, the mean seconds that blocks are held when they are given up after x.
-        index: g, the best returns a second from this edge on.
     """
 
-    __slots__ = ("_edge_list", "edges", "held", "index", "returned", "survival")
+    __slots__ = ("_edge_list", "_index", "edges", "held", "returned", "survival")
 
-    def __init__(self, edges: Floats, survival: Floats, held: Floats, index: Floats) -> None:
+    def __init__(self, edges: Floats, survival: Floats, held: Floats) -> None:
         self.edges = edges
         self.survival = survival
         self.held = held
-        self.index = index
         self.returned: Floats = 1.0 - survival
         self._edge_list: list[float] | None = None
+        self._index: dict[int, float] = {}
 
     @classmethod
     def of_survival(cls, edges: Floats, survival: Floats) -> ReturnCurve:
         """From S at the edges: S(0) = 1, never rising, not below 0 (unchecked)."""
-        width = np.diff(edges)
         before, after = survival[:-1], survival[1:]
-        drop = before - after
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # ∫ of an exponential piece is width × the logarithmic mean of its ends.
-            mean = np.where(drop > 1e-9 * before, drop / np.log(before / np.maximum(after, 1e-300)), before)
-        held = np.concatenate([[0.0], np.cumsum(width * np.nan_to_num(mean))])
-        return cls(edges, survival, held, _steepest(held, 1.0 - survival, survival))
+        hazard = np.log(np.maximum(before, _ZERO) / np.maximum(after, _ZERO))  # of the bin as a whole
+        # ∫ of an exponential piece is its width × the logarithmic mean of its ends.
+        mean = np.where(hazard > 1e-9, (before - after) / np.maximum(hazard, 1e-9), before)
+        held = np.zeros(len(edges))
+        np.cumsum(mean * (edges[1:] - edges[:-1]), out=held[1:])
+        return cls(edges, survival, held)
 
     @classmethod
     def of_law(cls, cdf: Callable[[Floats], ArrayLike], edges: Floats = EDGES) -> ReturnCurve:
@@ -88,13 +90,26 @@ class ReturnCurve:
 
     def scaled(self, unit: float) -> ReturnCurve:
         """The same law with every gap `unit` times as long."""
-        return ReturnCurve(self.edges * unit, self.survival, self.held * unit, self.index / unit)
+        return ReturnCurve(self.edges * unit, self.survival, self.held * unit)
 
     def edge_before(self, age: float) -> int:
         """The last edge that is not after `age` seconds."""
         if self._edge_list is None:
             self._edge_list = self.edges.tolist()
         return bisect_right(self._edge_list, age) - 1
+
+    def index_at(self, age: float) -> float:
+        """g(age), to the bin: the best returns a second held from then on."""
+        i = self.edge_before(age)
+        known = self._index.get(i)
+        if known is None:
+            last = len(self.edges) - 1
+            while i > 0 and (i == last or self.survival[i] < GONE):
+                i -= 1  # nobody lives to see this edge; what held before it holds on
+            held = self.held[i + 1 :] - self.held[i]
+            slopes = (self.returned[i + 1 :] - self.returned[i]) / np.maximum(held, _ZERO)
+            known = self._index[self.edge_before(age)] = float(slopes.max())
+        return known
 
     def survival_at(self, x: float) -> float:
         """S(x): the chance that the session is not back after `x` seconds."""
@@ -110,7 +125,7 @@ class ReturnCurve:
         i = self.edge_before(x)
         beyond = x - float(self.edges[i])
         before, at = float(self.survival[i]), self.survival_at(x)
-        if before - at <= 1e-9 * before or math.isinf(x):
+        if before - at <= 1e-9 * before:
             return float(self.held[i]) + (before * beyond if before > 0.0 else 0.0)
         return float(self.held[i]) + beyond * (before - at) / math.log(before / max(at, 1e-300))
 
@@ -134,25 +149,3 @@ class ReturnCurve:
         if after <= 0.0 or wanted <= 0.0:
             return high
         return low + (high - low) * math.log(before / wanted) / math.log(before / after)
-
-
-def _steepest(held: Floats, returned: Floats, survival: Floats) -> Floats:
-    x, y = held.tolist(), returned.tolist()
-    slopes = [0.0] * len(x)
-    hull = [len(x) - 1]
-    for i in range(len(x) - 2, -1, -1):
-        slope = _slope(x, y, i, hull[-1])
-        while len(hull) > 1 and slope <= (further := _slope(x, y, i, hull[-2])):
-            hull.pop()
-            slope = further
-        slopes[i] = slope
-        hull.append(i)
-    index = np.array(slopes)
-    gone = int(np.searchsorted(-survival, -_NOTHING_LEFT))  # the first edge that nobody lives to see
-    if 0 < gone < len(index):
-        index[gone:] = index[gone - 1]
-    return index
-
-
-def _slope(x: list[float], y: list[float], i: int, j: int) -> float:
-    return (y[j] - y[i]) / (x[j] - x[i]) if x[j] > x[i] else 0.0

@@ -6,7 +6,6 @@ The native pool keeps the deadlines of blocks (leases, priorities); these are th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from heapq import heappop, heappush
 
 
@@ -28,11 +27,11 @@ class Deadlines:
         heappush(self._heap, (deadline, session_id, stamp))
         self.next = self._heap[0][0]
 
-    def due(self, now: float) -> Iterator[tuple[str, int]]:
-        """Take out all that was due when this was called, the soonest first."""
-        taken = []
-        while self._heap and self._heap[0][0] <= now:
+    def due(self, now: float, most: int) -> list[tuple[str, int]]:
+        """Take out what is due, the soonest first, `most` at once; the rest stays due."""
+        taken: list[tuple[str, int]] = []
+        while self._heap and self._heap[0][0] <= now and len(taken) < most:
             _, session_id, stamp = heappop(self._heap)
             taken.append((session_id, stamp))
         self.next = self._heap[0][0] if self._heap else math.inf
-        return iter(taken)
+        return taken

@@ -3,7 +3,7 @@
 Gaps form a tree: a path such as ("tool_use", "bash") counts at every level, under one root for all. Each node holds
 returns and losses from sight by age, in bins of log time, and the gaps that still run. What was lost from sight (an
 aborted or forgotten session) and what still runs is right-censored: it lasted at least so long. Kaplan and Meier's
-estimate with the actuarial half bin (JASA 53, 1958) uses both; leaving them out, as Continuum does, makes every tool
+estimate (JASA 53, 1958), by bins, uses both; leaving them out, as Continuum does, makes every tool
 look quicker than it is.
 
 A thin node borrows from its parent, in the way of a beta process (Hjort, Annals of Statistics 18, 1990): `shrinkage`
@@ -11,7 +11,7 @@ gaps that follow the parent's curve are added to its own, and the root borrows f
 count of samples, and where a node has seen nothing its hazard is its parent's. The past is forgotten exponentially.
 
 Memory: `nodes` nodes at most (the one not used for longest goes), some 9 kB each. O(levels) an observation; a curve is
-made anew when its node saw one part in sixteen more, O(bins).
+made anew when its node saw a fifth more, O(bins).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ Path = tuple[str, ...]
 
 _PRIOR_GAPS = 2.0
 _RENORMALISE = 1e12
+_WIDTHS: Floats = EDGES[1:] - EDGES[:-1]
 _STALE_SECONDS = 60.0
 
 
@@ -44,13 +45,30 @@ PRIOR = log_uniform(0.1, 1000.0)
 
 
 class _Node:
-    __slots__ = ("curve", "fresh_at", "lost", "open", "parent", "parts", "returned", "unseen", "weight", "worth")
+    __slots__ = (
+        "chain",
+        "children",
+        "curve",
+        "fresh_at",
+        "lost",
+        "lost_passed",
+        "open",
+        "parent",
+        "parts",
+        "returned",
+        "unseen",
+        "weight",
+        "worth",
+    )
 
     def __init__(self, parent: _Node | None) -> None:
         self.parent = parent
+        self.chain: tuple[_Node, ...] = (self,) if parent is None else (*parent.chain, self)  # from the root
+        self.children = 0
         self.parts: tuple[Path, ...] = ()  # of gaps that run side by side
         self.returned: Floats = np.zeros(BINS)
         self.lost: Floats = np.zeros(BINS)
+        self.lost_passed: Floats = np.zeros(BINS)  # the share of the bin that the lost ones had passed
         self.worth = 1.0  # of one observation now; older ones are worth less
         self.weight = 0.0  # of all returns and losses
         self.open = OpenGaps()
@@ -87,23 +105,23 @@ class GapHistory:
 
     def begin(self, path: Path, now: float) -> None:
         """A gap begins now: it counts as running at every level of its path."""
-        for node in self._nodes_of(path):
+        for node in self._chain(path):
             node.open.begin(now)
-            node.unseen += 1.0
+            node.unseen += 0.25  # running gaps move a curve less than ended ones
 
     def end(self, path: Path, began: float, now: float, *, returned: bool = True) -> None:
         """A gap that began then is over now: the session is back, or lost from sight."""
         gap = max(now - began, 0.0)
-        for node in self._nodes_of(path):
+        for node in self._chain(path):
             node.open.end(began)
-            self._count(node, gap, returned)
+            self._count(node, gap, returned and gap < LONGEST)
 
     def record(self, path: Path, gap: float, *, returned: bool = True) -> None:
         """A whole gap at once. Raises ConfigError unless it is a number of seconds from 0."""
         if not gap >= 0.0:
             raise ConfigError(f"gap: {gap!r} s; it must be 0 or more")
-        for node in self._nodes_of(path):
-            self._count(node, gap, returned)
+        for node in self._chain(path):
+            self._count(node, gap, returned and gap < LONGEST)
 
     def curve(self, path: Path, now: float) -> ReturnCurve:
         """The law of the gaps on this path, with what it borrows; of the nearest known level when it is unknown."""
@@ -111,7 +129,7 @@ class GapHistory:
 
     def join(self, path: Path, parts: Sequence[Path]) -> None:
         """Let this path borrow from the longest of its parts instead of its parent: tools that run side by side."""
-        self._nodes_of(path)[-1].parts = tuple(parts)
+        self._chain(path)[-1].parts = tuple(parts)
 
     def joint_curve(self, parts: Sequence[Path], now: float) -> ReturnCurve:
         """The law of the longest of several gaps that run side by side, taken as independent."""
@@ -138,46 +156,58 @@ class GapHistory:
         """P(returns within `x` seconds | idle for `age`) on this path."""
         return self.curve(path, now).within(x, age)
 
-    def _nodes_of(self, path: Path) -> list[_Node]:
-        nodes = [self._root]
+    def _chain(self, path: Path) -> tuple[_Node, ...]:
+        node = self._nodes.get(path)
+        if node is None:
+            node = self._make(path) if path else self._root
+        else:
+            self._nodes.move_to_end(path)
+        return node.chain
+
+    def _make(self, path: Path) -> _Node:
         parent = self._root
         for level in range(1, len(path) + 1):
-            key = path[:level]
-            node = self._nodes.get(key)
+            node = self._nodes.get(path[:level])
             if node is None:
-                node = self._nodes[key] = _Node(parent)
-            nodes.append(node)
+                node = self._nodes[path[:level]] = _Node(parent)
+                parent.children += 1
             parent = node
-        # The deepest first, so that the node that was not used for longest has no children.
-        for level in range(len(path), 0, -1):
-            self._nodes.move_to_end(path[:level])
         while len(self._nodes) > self._most_nodes:
-            self._nodes.popitem(last=False)
-        return nodes
+            oldest, node = self._nodes.popitem(last=False)
+            if node.children or node is parent:
+                self._nodes[oldest] = node  # what is behind it was used since
+            elif node.parent is not None:
+                node.parent.children -= 1
+        return parent
 
     def _known(self, path: Path) -> _Node:
-        for level in range(len(path), 0, -1):
+        exact = self._nodes.get(path)
+        if exact is not None:
+            return exact
+        for level in range(len(path) - 1, 0, -1):
             node = self._nodes.get(path[:level])
             if node is not None:
                 return node
         return self._root
 
     def _count(self, node: _Node, gap: float, returned: bool) -> None:
-        node.worth *= self._growth
-        if returned and gap < LONGEST:
-            node.returned[bin_of(gap)] += node.worth
+        worth = node.worth = node.worth * self._growth
+        i = bin_of(gap)
+        if returned:
+            node.returned[i] += worth
         else:
-            node.lost[bin_of(gap)] += node.worth
-        node.weight += node.worth
+            node.lost[i] += worth
+            node.lost_passed[i] += worth * min((gap - EDGES[i]) / _WIDTHS[i], 1.0)
+        node.weight += worth
         node.unseen += 1.0
-        if node.worth > _RENORMALISE:
-            node.returned /= node.worth
-            node.lost /= node.worth
-            node.weight /= node.worth
+        if worth > _RENORMALISE:
+            for bins in (node.returned, node.lost, node.lost_passed):
+                bins /= worth
+            node.weight /= worth
             node.worth = 1.0
 
     def _curve(self, node: _Node, now: float) -> ReturnCurve:
-        if node.curve is not None and node.unseen <= 1.0 + node.weight / node.worth / 16.0:
+        if node.curve is not None and node.unseen * 5.0 <= node.weight / node.worth + self._shrinkage:
             changed = node.unseen > 0.0 or node.open.running > 0
             if not changed or now < node.fresh_at + _STALE_SECONDS:
                 return node.curve
@@ -193,21 +223,28 @@ class GapHistory:
 
 
 def _hazards(survival: Floats) -> tuple[Floats, Floats]:
-    """Of each bin: the share that enters it, and the share of those that return in it."""
+    """Of each bin: the share that enters it, and the share of all that returns in it."""
     entering = survival[:-1]
-    return entering, np.divide(entering - survival[1:], entering, out=np.zeros(BINS), where=entering > 0.0)
+    return entering, entering - survival[1:]
 
 
 def _estimate(node: _Node, parent: tuple[Floats, Floats], borrowed: float, now: float) -> ReturnCurve:
-    returned = node.returned / node.worth
-    lost = node.lost / node.worth
+    unit = 1.0 / node.worth
+    returned = node.returned * unit
+    lost = node.lost * unit
+    passed = node.lost_passed * unit
     if node.open.running:
         ages, counts = node.open.ages(now)
-        bins = np.searchsorted(EDGES, ages, side="right") - 1
-        lost += np.bincount(np.minimum(bins, BINS - 1), counts, BINS)
-    at_risk = np.cumsum((returned + lost)[::-1])[::-1] - lost / 2.0
-    entering, hazard = parent
-    total = at_risk + borrowed * entering
-    share = np.divide(returned + borrowed * entering * hazard, total, out=hazard.copy(), where=total > 1e-9)
-    survival = np.concatenate([[1.0], np.cumprod(1.0 - np.clip(share, 0.0, 1.0))])
+        bins = np.minimum(EDGES.searchsorted(ages, side="right") - 1, BINS - 1)
+        lost += np.bincount(bins, counts, BINS)
+        passed += np.bincount(bins, counts * np.minimum((ages - EDGES[bins]) / _WIDTHS[bins], 1.0), BINS)
+    entering, returning = parent
+    # Who is at risk in a bin: all that end in it or later, those lost in it for the part that they passed.
+    at_risk = (returned + lost)[::-1].cumsum()[::-1] - lost + passed
+    at_risk += borrowed * entering
+    returned += borrowed * returning
+    share = returned / np.maximum(at_risk, 1e-9)
+    survival = np.empty(BINS + 1)
+    survival[0] = 1.0
+    np.cumprod(1.0 - np.minimum(share, 1.0), out=survival[1:])
     return ReturnCurve.of_survival(EDGES, survival)

@@ -2,7 +2,7 @@
 
 A running tool is an observation too: it has lasted so long and is not back. How many have lasted how long changes with
 every second, so starts are kept, not ages; neighbouring starts are merged as they grow old, while the time between
-them is small beside their age. O(log buckets) a start or an end; a few hundred buckets at most.
+them is small beside their age. O(log buckets) a start or an end; some two hundred buckets at most.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 _FINEST = 0.125  # seconds
 _WIDTH = 0.1  # of a bucket, as a share of its age
-_COMPACT_ABOVE = 256
+_COMPACT_ABOVE = 128
 
 
 class OpenGaps:

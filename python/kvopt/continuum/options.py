@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from kvopt.errors import ConfigError
 
@@ -14,7 +15,8 @@ class ContinuumOptions:
 
     Attributes:
         ttl: the rule for the TTL, such as "index", "paper" or "fixed:seconds=2"; see ``TTL_RULES``.
-        leases: whether blocks may be leased while memory is short, within the pool's lease budget.
+        leases: when blocks are leased, within the pool's lease budget: "scarce", while memory has a price; "always", as
+            Continuum pins; "never".
         pace: tell sessions apart by how long they were usually away.
         block_tokens: tokens in a block.
         shrinkage, memory: of the histories, in gaps; see GapHistory.
@@ -27,7 +29,7 @@ class ContinuumOptions:
     """
 
     ttl: str = "index"
-    leases: bool = True
+    leases: Literal["never", "scarce", "always"] = "scarce"
     pace: bool = True
     block_tokens: int = 16
     shrinkage: float = 15.0
@@ -38,9 +40,11 @@ class ContinuumOptions:
     longest_hold: float = 600.0
     time_constant: float = 20.0
     forget_after: float = 3600.0
-    most_sessions: int = 100_000
+    most_sessions: int = 50_000
 
     def __post_init__(self) -> None:
+        if self.leases not in {"never", "scarce", "always"}:
+            raise ConfigError(f"leases: {self.leases!r}; it must be 'never', 'scarce' or 'always'")
         for name in ("longest_hold", "time_constant", "forget_after"):
             value = getattr(self, name)
             if not 0.0 < value < math.inf:

@@ -13,7 +13,7 @@ import math
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from kvopt.continuum.pool import ProtectedPool
@@ -51,10 +51,13 @@ class Protection:
 
 @dataclass(slots=True)
 class _Head:
-    owners: int
-    blocks: int
-    priority: int
-    until: float
+    owners: Counter[int] = field(default_factory=Counter)  # sessions by how many blocks they share
+    priority: int = 0
+    until: float = -math.inf
+
+    @property
+    def blocks(self) -> int:
+        return max(self.owners, default=0)
 
 
 class RetentionManager:
@@ -268,10 +271,9 @@ class RetentionManager:
         if footprint.group is None:
             self.charged += footprint.shared
             return
-        head = self._heads.setdefault(footprint.group, _Head(0, 0, 0, -math.inf))
-        head.owners += 1
+        head = self._heads.setdefault(footprint.group, _Head())
         self.charged += max(footprint.shared - head.blocks, 0)
-        head.blocks = max(head.blocks, footprint.shared)
+        head.owners[footprint.shared] += 1
         head.priority = max(head.priority, protection.priority)
         head.until = max(head.until, protection.until)
 
@@ -284,7 +286,10 @@ class RetentionManager:
             self.charged -= footprint.shared
             return
         head = self._heads[footprint.group]
-        head.owners -= 1
-        if head.owners == 0:
-            self.charged -= head.blocks
+        before = head.blocks
+        head.owners[footprint.shared] -= 1
+        if head.owners[footprint.shared] == 0:
+            del head.owners[footprint.shared]
+        self.charged -= before - head.blocks
+        if not head.owners:
             del self._heads[footprint.group]

@@ -17,9 +17,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar, NamedTuple
 
-from kvopt.continuum.curve import ReturnCurve
-
-_CLOSE = 1.0 - 1e-9  # of two sides of one equation that were rounded differently
+from kvopt.continuum.curve import GONE, ReturnCurve
 
 
 class Question(NamedTuple):
@@ -65,24 +63,15 @@ def best_paper_ttl(curve: ReturnCurve, benefit: float) -> float:
 def best_hold_ttl(curve: ReturnCurve, benefit: float, cost: float = 1.0, age: float = 0.0) -> float:
     """The argmax over edges from `age` on of P(τ)·benefit − cost·E[min(D, τ)], as seconds after `age`.
 
-    `cost` is seconds a second held. Infinite where holding pays until the session is back.
+    `cost` is seconds a second held. Infinite where holding pays until the session is back. It is also where the index
+    benefit·g falls below `cost`: until there some longer hold pays, from there on none does.
     """
     first = curve.edge_before(age)
     value = benefit * curve.returned[first:] - cost * curve.held[first:]
     best = first + int(value.argmax())
-    if curve.survival[best] < 1e-9:
+    if curve.survival[best] < GONE:
         return math.inf
     return max(float(curve.edges[best]) - age, 0.0) if best > first else 0.0
-
-
-def index_ttl(curve: ReturnCurve, rate: float, age: float = 0.0) -> float:
-    """Seconds after `age` until g falls below `rate` (returns a second); infinite when it never does."""
-    first = curve.edge_before(age)
-    below = curve.index[first:] < rate * _CLOSE
-    i = int(below.argmax())
-    if not below[i]:
-        return math.inf
-    return max(float(curve.edges[first + i]) - age, 0.0) if i else 0.0
 
 
 def net_value(curve: ReturnCurve, ttl: float, benefit: float, cost: float = 1.0) -> float:
@@ -134,7 +123,7 @@ class Index(TtlRule):
             return decision_of(q, math.inf, benefit > 0.0, "memory is slack: holding costs nobody anything")
         if benefit <= 0.0:
             return decision_of(q, 0.0, False, "losing the blocks costs nothing")
-        ttl = index_ttl(q.curve, q.price * max(q.blocks, 1) / benefit, q.age)
+        ttl = best_hold_ttl(q.curve, benefit, q.price * max(q.blocks, 1), q.age)
         reason = "index is at least the price of memory" if ttl > 0.0 else "index is below the price of memory"
         return decision_of(q, ttl, ttl > 0.0, reason)
 
@@ -164,8 +153,6 @@ class InferCept(TtlRule):
 
 def decision_of(q: Question, ttl: float, keep: bool, *reasons: str, **numbers: float) -> Decision:
     """The answer to a question, with the index and what it was computed from."""
-    i = q.curve.edge_before(q.age)
-    benefit = q.loss + q.queueing
-    value = benefit * float(q.curve.index[i]) / max(q.blocks, 1)
+    value = (q.loss + q.queueing) * q.curve.index_at(q.age) / max(q.blocks, 1)
     numbers |= {"loss": q.loss, "queueing": q.queueing, "price": q.price, "blocks": float(q.blocks), "age": q.age}
     return Decision(ttl if keep else 0.0, keep, value, reasons, numbers)
