@@ -111,7 +111,7 @@ def test_events(benchmark: Benchmark, rule: str) -> None:
 
 
 def test_memory_of_a_million_sessions(benchmark: Benchmark) -> None:
-    child = [sys.executable, Path(__file__).with_name("continuum_child.py"), "1000000", "50000"]
+    child = [sys.executable, Path(__file__).with_name("continuum_child.py"), "1000000", "100000"]
     benchmark.group = "continuum"
 
     def run() -> dict[str, float]:

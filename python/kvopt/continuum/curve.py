@@ -38,6 +38,8 @@ GONE = 1e-9
 
 _ZERO = 1e-300
 
+_EDGE_LIST: list[float] = EDGES.tolist()
+
 
 def bin_of(seconds: float) -> int:
     """The bin of EDGES that holds this gap; the last one for all that is longer."""
@@ -62,7 +64,7 @@ class ReturnCurve:
         self.survival = survival
         self.held = held
         self.returned: Floats = 1.0 - survival
-        self._edge_list: list[float] | None = None
+        self._edge_list = _EDGE_LIST if edges is EDGES else None
         self._index: dict[int, float] = {}
 
     @classmethod

@@ -46,7 +46,7 @@ PRIOR = log_uniform(0.1, 1000.0)
 
 class _Node:
     __slots__ = (
-        "chain",
+        "above",
         "children",
         "curve",
         "fresh_at",
@@ -63,7 +63,7 @@ class _Node:
 
     def __init__(self, parent: _Node | None) -> None:
         self.parent = parent
-        self.chain: tuple[_Node, ...] = (self,) if parent is None else (*parent.chain, self)  # from the root
+        self.above: tuple[_Node, ...] = () if parent is None else (*parent.above, parent)  # from the root
         self.children = 0
         self.parts: tuple[Path, ...] = ()  # of gaps that run side by side
         self.returned: Floats = np.zeros(BINS)
@@ -162,7 +162,7 @@ class GapHistory:
             node = self._make(path) if path else self._root
         else:
             self._nodes.move_to_end(path)
-        return node.chain
+        return (*node.above, node)
 
     def _make(self, path: Path) -> _Node:
         parent = self._root

@@ -40,7 +40,7 @@ class ContinuumOptions:
     longest_hold: float = 600.0
     time_constant: float = 20.0
     forget_after: float = 3600.0
-    most_sessions: int = 50_000
+    most_sessions: int = 100_000
 
     def __post_init__(self) -> None:
         if self.leases not in {"never", "scarce", "always"}:
