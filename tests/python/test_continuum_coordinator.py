@@ -16,10 +16,12 @@ from kvopt.continuum import (
     Coordinator,
     Decision,
     Footprint,
+    LossOfTokens,
     NativePool,
-    Tier,
+    Standing,
     parse_record,
 )
+from kvopt.cost import PrefillCost, PrefillProfile, Tier, model_geometry
 from kvopt.errors import ClientFieldError, ConfigError, RequestIdError
 from kvopt.policies import StopReason
 
@@ -103,8 +105,8 @@ def test_the_session_that_comes_back_to_its_blocks_goes_in_front() -> None:
     server.coordinator.arrival("new", server.now, ClientRecord(session_id="new"))
     server.coordinator.arrival("of old", server.now, ClientRecord(session_id="old"))
     server.coordinator.arrival("of kept", server.now, ClientRecord(session_id="kept"))
-    order = [(c.request, c.tier) for c in server.coordinator.candidates(server.now)]
-    assert order == [("of kept", Tier.RETURNING), ("of old", Tier.FIRST_COME), ("new", Tier.FIRST_COME)]
+    order = [(c.request, c.standing) for c in server.coordinator.candidates(server.now)]
+    assert order == [("of kept", Standing.RETURNING), ("of old", Standing.FIRST_COME), ("new", Standing.FIRST_COME)]
 
 
 def test_losing_the_blocks_while_waiting_loses_the_place() -> None:
@@ -127,7 +129,7 @@ def test_preempted_requests_go_first_and_keep_their_arrival() -> None:
     server.coordinator.arrival("b", 2.0)
     server.coordinator.preempted("a", 3.0)
     (first, second) = server.coordinator.candidates(4.0)
-    assert (first.request, first.tier, first.waited) == ("a", Tier.PREEMPTED, 4.0)
+    assert (first.request, first.standing, first.waited) == ("a", Standing.PREEMPTED, 4.0)
     assert second.request == "b"
 
 
@@ -266,6 +268,30 @@ def test_a_session_with_two_requests_at_once_is_idle_after_the_last() -> None:
     assert gaps.quantile((), 0.9, 12.0) >= 3.0
 
 
+def test_what_the_first_request_hits_is_shared_and_not_charged_to_the_session() -> None:
+    server = Server(leases="never")
+    coordinator = server.coordinator
+    for hit, own in ((0, 10), (7, 3)):
+        coordinator.arrival(hit, 0.0, ClientRecord(f"s{hit}"), blocks=10)
+        coordinator.hit(hit, 0.0, hit)
+        coordinator.scheduled(hit, 0.0)
+        decision = coordinator.finished(hit, 1.0)
+        assert decision is not None
+        assert decision.numbers["blocks"] == own
+
+
+@pytest.mark.parametrize(("hit", "waited"), [(0, 5.0), (1, 5.0), (2, 0.0), (4, 0.0)])
+def test_only_who_lost_most_of_its_blocks_counts_as_evicted_in_the_papers_wait(hit: int, waited: float) -> None:
+    server = Server(ttl="paper")
+    server.turn("a")
+    server.coordinator.arrival("x", 10.0, ClientRecord("a"), blocks=BLOCKS)
+    server.coordinator.hit("x", 15.0, hit)
+    server.coordinator.scheduled("x", 15.0)
+    decision = server.coordinator.finished("x", 15.0)
+    assert decision is not None
+    assert decision.numbers["wait"] == waited
+
+
 def test_requests_without_a_session_are_not_mixed_up() -> None:
     server = Server()
     for request in range(5):
@@ -309,13 +335,27 @@ def test_sessions_that_stay_away_are_forgotten_and_counted_as_lost_from_sight() 
     assert history.running(()) == server.stats["idle"]
 
 
-def test_a_reload_counts_where_it_is_cheaper_than_the_prefill() -> None:
-    pool = NativePool(BlockPool(40))
-    plain = Coordinator(pool, prefill)
-    tier = Coordinator(pool, prefill, reload=lambda tokens: 0.001 + 1e-6 * tokens)
-    assert plain.appraisal.loss(10, 0) == pytest.approx(1.0)
-    assert tier.appraisal.loss(10, 0) == pytest.approx(0.00116)
-    assert tier.appraisal.loss(0, 10) == 0.0
+def test_a_reload_counts_where_it_is_quicker_than_the_prefill() -> None:
+    model, cost = model_geometry("llama-3.1-8b"), PrefillCost(10.0, 0.1, 0.0, 1e-6)
+    plain = Coordinator(NativePool(BlockPool(40)), LossOfTokens(cost))
+    assert plain.appraisal.loss(1000, 500) == pytest.approx(cost.prefill_ms(16_000, 8_000) / 1000)
+    assert plain.appraisal.loss(0, 10) == 0.0
+    quick = LossOfTokens(cost, tier=Tier("cpu", 50e9, 1e-3), model=model)
+    assert quick(16_000, 8_000) == pytest.approx(0.001 + 16_000 * 131_072 / 50e9)
+    slow = LossOfTokens(cost, tier=Tier("disk", 50e6), model=model)
+    assert slow(16_000, 8_000) == plain.appraisal.loss(1000, 500)
+    with pytest.raises(ConfigError, match="tier cpu: name the model"):
+        LossOfTokens(cost, tier=Tier("cpu", 50e9))
+
+
+def test_a_profile_that_learns_changes_what_a_loss_costs() -> None:
+    profile = PrefillProfile(PrefillCost(10.0, 0.1, 0.0, 0.0))
+    loss = LossOfTokens(profile)
+    before = loss(4000, 0)
+    for i in range(200):
+        new = 100 + 37 * i % 4000
+        profile.observe(new, 0, 2.0 * (10.0 + 0.1 * new))
+    assert loss(4000, 0) == pytest.approx(2.0 * before, rel=0.05)
 
 
 def test_a_clock_that_goes_back_stands_still() -> None:
@@ -333,6 +373,7 @@ def test_a_clock_that_goes_back_stands_still() -> None:
     "event",
     [
         lambda c, now: c.arrival("new", now),
+        lambda c, now: c.hit("waits", now, 1),
         lambda c, now: c.scheduled("waits", now),
         lambda c, now: c.preempted("runs", now),
         lambda c, now: c.finished("runs", now),
@@ -369,6 +410,8 @@ def test_a_time_that_is_none_changes_nothing(event: Callable[[Coordinator, Any],
         (lambda c: c.arrival("new", 1.0, blocks=1.5), ConfigError, r"blocks: 1\.5"),
         (lambda c: c.scheduled("runs", 1.0), RequestIdError, "'runs' runs; this event is for one that waits"),
         (lambda c: c.scheduled("new", 1.0), RequestIdError, "'new' is unknown"),
+        (lambda c: c.hit("runs", 1.0, 1), RequestIdError, "'runs' runs"),
+        (lambda c: c.hit("waits", 1.0, -1), ConfigError, "blocks: -1"),
         (lambda c: c.preempted("waits", 1.0), RequestIdError, "'waits' waits; this event is for one that runs"),
         (lambda c: c.finished("waits", 1.0), RequestIdError, "'waits' waits"),
         (lambda c: c.finished("runs", 1.0, footprint=Footprint(2, 3)), ConfigError, "shared: 3; it must be at most 2"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvopt.continuum import ProgramSelection, Tier
+from kvopt.continuum import ProgramSelection, Standing
 from kvopt.errors import ConfigError, RequestIdError
 
 
@@ -27,8 +27,8 @@ def test_preempted_then_returning_to_retained_blocks_then_first_come(selection: 
     selection.add("retained", 11.0, program_arrival=8.0, retained=True)
     selection.add("preempted", 11.0, program_arrival=9.5, preempted=True)
     assert order(selection, 12.0) == ["preempted", "retained", "old session", "new session"]
-    tiers = [candidate.tier for candidate in selection.candidates(12.0)]
-    assert tiers == [Tier.PREEMPTED, Tier.RETURNING, Tier.FIRST_COME, Tier.FIRST_COME]
+    standings = [candidate.standing for candidate in selection.candidates(12.0)]
+    assert standings == [Standing.PREEMPTED, Standing.RETURNING, Standing.FIRST_COME, Standing.FIRST_COME]
     assert [c.reason for c in selection.first(12.0, 2)] == ["was preempted", "its session's blocks are retained"]
     assert [c.waited for c in selection.first(12.0, 3)] == [1.0, 1.0, 2.0]
 
@@ -113,7 +113,7 @@ def test_the_order_is_that_of_sorting_all_anew(data: st.DataObject) -> None:
     now = 0.0
     for number in range(data.draw(st.integers(1, 40))):
         now += data.draw(st.sampled_from([0.0, 0.5, 2.0]))
-        if model and data.draw(st.booleans()):
+        if len(model) > 0 and data.draw(st.booleans()):
             request = data.draw(st.sampled_from(sorted(model)))
             if data.draw(st.booleans()):
                 selection.remove(request)
@@ -121,22 +121,22 @@ def test_the_order_is_that_of_sorting_all_anew(data: st.DataObject) -> None:
             else:
                 retained = data.draw(st.booleans())
                 selection.set_retained(request, retained)
-                if model[request]["tier"] >= Tier.RETURNING:
-                    model[request]["tier"] = Tier.RETURNING if retained else Tier.FIRST_COME
+                if model[request]["standing"] >= Standing.RETURNING:
+                    model[request]["standing"] = Standing.RETURNING if retained else Standing.FIRST_COME
         else:
             arrived = data.draw(st.floats(0.0, now)) if now else 0.0
-            tier = data.draw(st.sampled_from([Tier.PREEMPTED, Tier.RETURNING, Tier.FIRST_COME]))
+            standing = data.draw(st.sampled_from([Standing.PREEMPTED, Standing.RETURNING, Standing.FIRST_COME]))
             selection.add(
                 number,
                 now,
                 program_arrival=arrived,
-                preempted=tier is Tier.PREEMPTED,
-                retained=tier is Tier.RETURNING,
+                preempted=standing is Standing.PREEMPTED,
+                retained=standing is Standing.RETURNING,
             )
-            model[number] = {"tier": tier, "arrival": now, "order": arrived + 0.5 * (now - arrived)}
+            model[number] = {"standing": standing, "arrival": now, "order": arrived + 0.5 * (now - arrived)}
         for waiting in model.values():
-            if now - waiting["arrival"] >= 5.0 and waiting["tier"] > Tier.STARVED:
-                waiting["tier"], waiting["order"] = Tier.STARVED, waiting["arrival"]
-        expected = sorted(model, key=lambda r: (model[r]["tier"], model[r]["order"], r))
+            if now - waiting["arrival"] >= 5.0 and waiting["standing"] > Standing.STARVED:
+                waiting["standing"], waiting["order"] = Standing.STARVED, waiting["arrival"]
+        expected = sorted(model, key=lambda r: (model[r]["standing"], model[r]["order"], r))
         assert order(selection, now) == expected
         assert selection.blocks == len(model)

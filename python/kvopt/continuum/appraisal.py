@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kvopt.continuum.gaps import SessionGaps
+from kvopt.continuum.loss import LossSeconds
 from kvopt.continuum.options import ContinuumOptions
 from kvopt.continuum.price import BlockPrice, QueueForecast
 from kvopt.continuum.selection import ProgramSelection
@@ -12,21 +11,15 @@ from kvopt.continuum.sessions import Session
 from kvopt.continuum.ttl import Decision, Question
 from kvopt.continuum.ttl_rules import make_ttl_rule
 
-PrefillSeconds = Callable[[int, int], float]
-"""Seconds of prefill for (new tokens, tokens cached before them)."""
-ReloadSeconds = Callable[[int], float]
-"""Seconds to load so many tokens from an offload tier."""
-
 
 class Appraisal:
     """Asks the rule about idle sessions. Its parts learn from the coordinator's events."""
 
     def __init__(
         self,
-        prefill: PrefillSeconds,
+        loss: LossSeconds,
         options: ContinuumOptions,
         selection: ProgramSelection,
-        reload: ReloadSeconds | None = None,
     ) -> None:
         self.rule = make_ttl_rule(options.ttl)
         self.gaps = SessionGaps(shrinkage=options.shrinkage, memory=options.memory, pace=options.pace)
@@ -35,8 +28,7 @@ class Appraisal:
         self.running_blocks = 0
         self._block_tokens = options.block_tokens
         self._selection = selection
-        self._prefill = prefill
-        self._reload = reload
+        self._loss = loss
         self._available = 0
 
     def demand(self, now: float, available: int) -> None:
@@ -46,11 +38,8 @@ class Appraisal:
         self.price.observe(now, available=available, wanted=waiting.blocks, waiting=len(waiting))
 
     def loss(self, own: int, shared: int) -> float:
-        """Seconds that losing `own` blocks behind `shared` others costs: of prefill or reload, whichever is less."""
-        if own == 0:
-            return 0.0
-        seconds = self._prefill(own * self._block_tokens, shared * self._block_tokens)
-        return seconds if self._reload is None else min(seconds, self._reload(own * self._block_tokens))
+        """Seconds that losing `own` blocks behind `shared` others costs."""
+        return self._loss(own * self._block_tokens, shared * self._block_tokens) if own else 0.0
 
     def decide(self, session: Session, now: float) -> Decision:
         """The rule's answer on an idle session; one whose client asked for a TTL is kept that long at least."""

@@ -3,6 +3,7 @@
 The engine (a simulator or vLLM's scheduler) calls, on one monotonic clock of its own, in seconds:
 
     arrival        a request waits; its client's record was parsed beforehand
+    hit            so many of its blocks were found cached: call it before `scheduled`, where it is known
     scheduled      it runs: call it after its blocks are held, before others are evicted
     preempted      it lost its blocks and waits again
     finished       it ends: call it while it still holds its blocks, then let go of them
@@ -25,8 +26,9 @@ import operator
 from collections.abc import Hashable, Iterator
 from typing import Any
 
-from kvopt.continuum.appraisal import Appraisal, PrefillSeconds, ReloadSeconds
+from kvopt.continuum.appraisal import Appraisal
 from kvopt.continuum.deadlines import Deadlines
+from kvopt.continuum.loss import LossSeconds
 from kvopt.continuum.options import ContinuumOptions
 from kvopt.continuum.pool import ProtectedPool
 from kvopt.continuum.record import ClientRecord, parse_record
@@ -46,23 +48,19 @@ _MOST_A_TICK = 64  # so that no step stalls after a pause
 class Coordinator:
     """Retention and order for sessions that come back; see the module for who calls what.
 
-    `prefill` gives seconds of prefill, such as PrefillProfile.seconds. `reload`, where evicted blocks lie in an offload
-    tier, gives seconds to load so many tokens: the cheaper of the two is what a loss costs.
-    Raises ConfigError for bad options.
+    `loss` gives the seconds that losing tokens costs, such as LossOfTokens. Raises ConfigError for bad options.
     """
 
     def __init__(
         self,
         pool: ProtectedPool,
-        prefill: PrefillSeconds,
+        loss: LossSeconds,
         options: ContinuumOptions | None = None,
-        *,
-        reload: ReloadSeconds | None = None,
     ) -> None:
         self.options = options = options or ContinuumOptions()
         self.selection = ProgramSelection(starvation_bound=options.starvation_bound, ageing=options.ageing)
         self.retention = RetentionManager(pool, points=options.points, longest_hold=options.longest_hold)
-        self.appraisal = Appraisal(prefill, options, self.selection, reload)
+        self.appraisal = Appraisal(loss, options, self.selection)
         self._gaps = self.appraisal.gaps
         self._rule = self.appraisal.rule
         self._forecast = self.appraisal.forecast
@@ -87,6 +85,22 @@ class Coordinator:
             session.waiting.append(request)
         entry = self._requests[request] = Request(session, record, now, blocks, lost)
         self.selection.add(request, now, program_arrival=entry.program_arrival, blocks=blocks, retained=retained)
+
+    def hit(self, request: Hashable, now: float, blocks: int) -> None:
+        """A waiting request that is about to run found its first `blocks` blocks cached. Raises RequestIdError.
+
+        What a session's first request finds is the head that it shares with others, unless `finished` is told better.
+        """
+        entry = self._requests.waiting(request)
+        blocks = _whole("blocks", blocks)
+        self._at(now)
+        session = entry.session
+        if session is None:
+            return
+        if session.turns == 0:
+            session.head = blocks
+        else:
+            entry.lost = 2 * blocks < session.footprint.blocks
 
     def scheduled(self, request: Hashable, now: float) -> None:
         """A waiting request runs, and holds its blocks. Raises RequestIdError."""
@@ -142,7 +156,10 @@ class Coordinator:
         session's last turn and while the session has other requests. Raises RequestIdError, ConfigError.
         """
         entry = self._requests.running(request)
-        footprint = _checked(footprint or Footprint(entry.blocks))
+        if footprint is None:
+            head = 0 if entry.session is None else entry.session.head
+            footprint = Footprint(entry.blocks, min(head, entry.blocks))
+        footprint = _checked(footprint)
         now = self._at(now)
         self.appraisal.running_blocks -= entry.blocks
         del self._requests[request]

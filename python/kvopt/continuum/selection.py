@@ -1,14 +1,14 @@
 """In which order waiting requests are tried: who was interrupted, who comes back to retained blocks, who came first.
 
-The tiers, in order:
+The standings, in order:
 
     preempted   was running and lost its blocks: finishing it frees memory soonest
     starved     has waited for the bound or longer; by arrival, so that no session waits for ever
     returning   its session's blocks are retained: it needs little memory, and its hold ends when it starts
     first come  the session that arrived first (program-level FCFS; Continuum v6, §4.3)
 
-What differs from the paper: the starved tier, and ageing, which mixes a request's own arrival into its program's, so
-that an old session does not always pass a new one. Structure: one sorted list of keys. O(log n) comparisons an event.
+What differs from the paper: the starved, and ageing, which mixes a request's own arrival into its program's, so that an
+old session does not always pass a new one. Structure: one sorted list of keys. O(log n) comparisons an event.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from kvopt.errors import ConfigError, RequestIdError
 
 
-class Tier(enum.IntEnum):
+class Standing(enum.IntEnum):
     """Why a candidate stands where it does; the lowest first."""
 
     PREEMPTED = 0
@@ -38,10 +38,10 @@ class Tier(enum.IntEnum):
 
 
 _REASONS = {
-    Tier.PREEMPTED: "was preempted",
-    Tier.STARVED: "has waited for the starvation bound",
-    Tier.RETURNING: "its session's blocks are retained",
-    Tier.FIRST_COME: "in the order of its session's arrival",
+    Standing.PREEMPTED: "was preempted",
+    Standing.STARVED: "has waited for the starvation bound",
+    Standing.RETURNING: "its session's blocks are retained",
+    Standing.FIRST_COME: "in the order of its session's arrival",
 }
 
 
@@ -49,17 +49,17 @@ class Candidate(NamedTuple):
     """A waiting request, and why it stands where it does."""
 
     request: Hashable
-    tier: Tier
+    standing: Standing
     waited: float
     """Seconds since it arrived."""
 
     @property
     def reason(self) -> str:
         """In words."""
-        return self.tier.reason
+        return self.standing.reason
 
 
-_Key = tuple[int, float, int]  # tier, time, and the request's number, which is its own
+_Key = tuple[int, float, int]  # standing, time, and the request's number, which is its own
 
 
 class _Waiting:
@@ -118,9 +118,9 @@ class ProgramSelection:
         arrival = now if arrival is None else arrival
         number = self._next_number
         self._next_number += 1
-        tier = Tier.PREEMPTED if preempted else Tier.RETURNING if retained else Tier.FIRST_COME
+        standing = Standing.PREEMPTED if preempted else Standing.RETURNING if retained else Standing.FIRST_COME
         order = program_arrival + self._ageing * (arrival - program_arrival)
-        waiting = _Waiting(request, arrival, order, blocks, (tier, order, number))
+        waiting = _Waiting(request, arrival, order, blocks, (standing, order, number))
         self._by_number[number] = self._by_request[request] = waiting
         insort(self._keys, waiting.key)
         self._arrivals.append((now, number))
@@ -139,15 +139,15 @@ class ProgramSelection:
     def set_retained(self, request: Hashable, retained: bool) -> None:
         """Whether its session's blocks are retained has changed. Raises RequestIdError."""
         waiting = self._of(request)
-        if waiting.key[0] in {Tier.RETURNING, Tier.FIRST_COME}:
-            self._move(waiting, Tier.RETURNING if retained else Tier.FIRST_COME, waiting.order)
+        if waiting.key[0] in {Standing.RETURNING, Standing.FIRST_COME}:
+            self._move(waiting, Standing.RETURNING if retained else Standing.FIRST_COME, waiting.order)
 
     def candidates(self, now: float) -> Iterator[Candidate]:
         """All who wait, the first to try first. Not to be changed while it is iterated over."""
         self._promote(now)
-        for tier, _, number in self._keys:
+        for standing, _, number in self._keys:
             waiting = self._by_number[number]
-            yield Candidate(waiting.request, Tier(tier), max(now - waiting.arrival, 0.0))
+            yield Candidate(waiting.request, Standing(standing), max(now - waiting.arrival, 0.0))
 
     def first(self, now: float, n: int = 1) -> list[Candidate]:
         """The first `n` candidates."""
@@ -157,18 +157,18 @@ class ProgramSelection:
         """Blocks wanted in front of a request of this session that comes without retained blocks, about."""
         if not self._keys:
             return 0.0
-        return self.blocks * bisect_left(self._keys, (Tier.FIRST_COME, program_arrival, 0)) / len(self._keys)
+        return self.blocks * bisect_left(self._keys, (Standing.FIRST_COME, program_arrival, 0)) / len(self._keys)
 
     def _promote(self, now: float) -> None:
         while self._arrivals and now - self._arrivals[0][0] >= self._bound:
             _, number = self._arrivals.popleft()
             waiting = self._by_number.get(number)
-            if waiting is not None and waiting.key[0] > Tier.STARVED:
-                self._move(waiting, Tier.STARVED, waiting.arrival)
+            if waiting is not None and waiting.key[0] > Standing.STARVED:
+                self._move(waiting, Standing.STARVED, waiting.arrival)
 
-    def _move(self, waiting: _Waiting, tier: Tier, order: float) -> None:
+    def _move(self, waiting: _Waiting, standing: Standing, order: float) -> None:
         del self._keys[bisect_left(self._keys, waiting.key)]
-        waiting.key = (tier, order, waiting.key[2])
+        waiting.key = (standing, order, waiting.key[2])
         insort(self._keys, waiting.key)
 
     def _of(self, request: Hashable) -> _Waiting:

@@ -19,6 +19,7 @@ class Session:
         "asked_until",
         "expected",
         "footprint",
+        "head",
         "id",
         "idle_since",
         "log_gaps",
@@ -43,6 +44,7 @@ class Session:
         self.expected: float | None = None  # seconds of the whole gap, from the client
         self.asked_until = -math.inf  # the client wants its blocks kept until then
         self.footprint = Footprint(0)
+        self.head = 0  # blocks that its first request found cached
         self.stamp = 0  # of the last deadline set for it
         self.log_gaps = 0.0
         self.returns = 0
