@@ -21,28 +21,25 @@ changed. Not for use by several threads at once.
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Hashable, Iterator
 from typing import Any
 
 from kvopt.continuum.appraisal import Appraisal
-from kvopt.continuum.deadlines import Deadlines
+from kvopt.continuum.clock import Clock
+from kvopt.continuum.footprint import Footprint, whole_blocks
+from kvopt.continuum.idle import IdleSessions
 from kvopt.continuum.loss import LossSeconds
 from kvopt.continuum.options import ContinuumOptions
 from kvopt.continuum.pool import ProtectedPool
 from kvopt.continuum.record import ClientRecord, parse_record
 from kvopt.continuum.requests import Request, RequestTable
-from kvopt.continuum.retention import Footprint, RetentionManager
+from kvopt.continuum.retention import RetentionManager
 from kvopt.continuum.selection import Candidate, ProgramSelection
 from kvopt.continuum.sessions import Session, SessionTable
 from kvopt.continuum.ttl import Decision
-from kvopt.errors import ConfigError
 from kvopt.policies import StopReason
 
 _NO_RECORD = ClientRecord()
-_FIRST_LOOK = 1.0  # seconds after which a decision is looked at again; then at every doubling of the age
-_MOST_A_TICK = 64  # so that no step stalls after a pause
 
 
 class Coordinator:
@@ -61,25 +58,21 @@ class Coordinator:
         self.selection = ProgramSelection(starvation_bound=options.starvation_bound, ageing=options.ageing)
         self.retention = RetentionManager(pool, points=options.points, longest_hold=options.longest_hold)
         self.appraisal = Appraisal(loss, options, self.selection)
-        self._gaps = self.appraisal.gaps
-        self._rule = self.appraisal.rule
-        self._forecast = self.appraisal.forecast
         self._sessions = SessionTable(options.most_sessions)
         self._requests = RequestTable()
-        self._deadlines = Deadlines()
-        self._now = -math.inf
-        self._counts = dict.fromkeys(("decisions", "kept", "revised", "forgotten", "ended", "clock_went_back"), 0)
+        self._idle = IdleSessions(options, self.appraisal, self.retention, self._sessions, self._lose_place)
+        self._clock = Clock()
 
     def arrival(self, request: Hashable, now: float, record: ClientRecord = _NO_RECORD, *, blocks: int = 1) -> None:
         """A request waits from now on, and wants `blocks` blocks in all. Raises RequestIdError, ConfigError."""
         self._requests.check_new(request)
-        blocks = _whole("blocks", blocks)
-        now = self._at(now)
+        blocks = whole_blocks("blocks", blocks)
+        now = self._clock.at(now)
         session, retained, lost = None, False, False
         if record.session_id is not None:
             session = self._sessions.open(record.session_id, now)
             if session.idle:
-                self._return(session, now)
+                self._idle.come_back(session, now)
             retained = session.id in self.retention
             lost = session.turns > 0 and not retained
             session.waiting.append(request)
@@ -92,8 +85,8 @@ class Coordinator:
         What a session's first request finds is the head that it shares with others, unless `finished` is told better.
         """
         entry = self._requests.waiting(request)
-        blocks = _whole("blocks", blocks)
-        self._at(now)
+        blocks = whole_blocks("blocks", blocks)
+        self._clock.at(now)
         session = entry.session
         if session is None:
             return
@@ -105,25 +98,25 @@ class Coordinator:
     def scheduled(self, request: Hashable, now: float) -> None:
         """A waiting request runs, and holds its blocks. Raises RequestIdError."""
         entry = self._requests.waiting(request)
-        now = self._at(now)
+        now = self._clock.at(now)
         self.selection.remove(request)
         entry.running = True
         self.appraisal.running_blocks += entry.blocks
         waited = now - entry.arrival
-        self._forecast.on_wait(waited)
+        self.appraisal.forecast.on_wait(waited)
         if entry.lost:
-            self._rule.on_wait(waited)
+            self.appraisal.rule.on_wait(waited)
             entry.lost = False
         session = entry.session
         if session is not None:
             session.waiting.remove(request)
             session.running += 1
-            self._unprotect(session, now, "returned")
+            self._idle.release(session, now, "returned")
 
     def preempted(self, request: Hashable, now: float) -> None:
         """A running request lost its blocks and waits again, in front. Raises RequestIdError."""
         entry = self._requests.running(request)
-        now = self._at(now)
+        now = self._clock.at(now)
         entry.running = False
         self.appraisal.running_blocks -= entry.blocks
         session = entry.session
@@ -159,11 +152,11 @@ class Coordinator:
         if footprint is None:
             head = 0 if entry.session is None else entry.session.head
             footprint = Footprint(entry.blocks, min(head, entry.blocks))
-        footprint = _checked(footprint)
-        now = self._at(now)
+        footprint.check()
+        now = self._clock.at(now)
         self.appraisal.running_blocks -= entry.blocks
         del self._requests[request]
-        self._forecast.on_release(now, footprint.blocks)
+        self.appraisal.forecast.on_release(now, footprint.blocks)
         session = entry.session
         if session is None:
             return None
@@ -172,48 +165,21 @@ class Coordinator:
         session.footprint = footprint
         if session.running > 0 or session.waiting:
             return None
-        record = entry.record
-        if record.last_turn:
-            self._end(session, now)
+        if entry.record.last_turn:
+            self._idle.end(session, now)
             self.retention.bury(handle, footprint, now)
             return None
-        self._gaps.begin(session, stop, record.tools or tools, now)
-        session.expected = record.expected_gap
-        session.asked_until = -math.inf if record.ttl is None else now + record.ttl
-        self._sessions.set_idle(session, now)
-        if record.progress is not None:
-            self._gaps.report(session, record.progress, now)
-        decision = self.appraisal.decide(session, now)
-        self._counts["decisions"] += 1
-        when = self.options.leases
-        lease = when == "always" or (when == "scarce" and self.appraisal.price.price(now) > 0.0)
-        self.retention.protect(
-            session.id,
-            handle,
-            footprint,
-            decision,
-            now,
-            lease=lease,
-            priority=record.priority,
-            lifetime=record.lifetime,
-            ranges=record.token_ranges,
-            block_tokens=self.options.block_tokens,
-        )
-        if decision.keep:
-            self._counts["kept"] += 1
-            self._look_again(session, decision, now)
-        self._forget(now)
-        return decision
+        return self._idle.leave(session, stop, entry.record.tools or tools, entry.record, handle, now)
 
     def aborted(self, request: Hashable, now: float) -> None:
         """A request ends without an answer; what protects its session ends too. Raises RequestIdError."""
         entry = self._requests.known(request)
-        now = self._at(now)
+        now = self._clock.at(now)
         del self._requests[request]
         session = entry.session
         if entry.running:
             self.appraisal.running_blocks -= entry.blocks
-            self._forecast.on_release(now, entry.blocks)
+            self.appraisal.forecast.on_release(now, entry.blocks)
         else:
             self.selection.remove(request)
         if session is None:
@@ -224,19 +190,16 @@ class Coordinator:
             session.waiting.remove(request)
         if session.running > 0 or session.waiting:
             return
-        self._unprotect(session, now, "aborted")
-        self._gaps.begin(session, StopReason.ABORT, (), now)
-        self._sessions.set_idle(session, now)
-        self._forget(now)
+        self._idle.give_up(session, now)
 
     def evicted(self, session_id: str, now: float) -> None:
         """Blocks of this session were evicted: it no longer counts as retained, and was worth what it was."""
         session = self._sessions.get(session_id)
-        now = self._at(now)
+        now = self._clock.at(now)
         protection = self.retention.of(session_id)
         if session is not None and protection is not None:
             self.appraisal.price.observe_eviction(now, protection.value)
-            self._unprotect(session, now, "evicted")
+            self._idle.release(session, now, "evicted")
 
     def expect(self, session_id: str, now: float, *, gap: float | None = None, progress: float | None = None) -> None:
         """News of an idle session: its whole gap in seconds, or how far its tools are (above 0, at most 1).
@@ -245,63 +208,57 @@ class Coordinator:
         """
         news = parse_record({"expected_gap": gap, "progress": progress})
         gap, progress = news.expected_gap, news.progress
-        now = self._at(now)
+        now = self._clock.at(now)
         session = self._sessions.get(session_id)
         if session is None or not session.idle:
             return
         if gap is not None:
             session.expected = gap
         if progress is not None:
-            self._gaps.report(session, progress, now)
-        if session_id in self.retention:
-            self._revise(session, now)
+            self.appraisal.gaps.report(session, progress, now)
+        self._idle.revise(session, now)
 
     def demand(self, now: float, available: int) -> None:
         """How many blocks could be had just now: empty and evictable ones. The price of memory follows."""
-        available = _whole("available", available)
-        self.appraisal.demand(self._at(now), available)
+        available = whole_blocks("available", available)
+        self.appraisal.demand(self._clock.at(now), available)
 
     def tick(self, now: float) -> int:
         """End or decide again what is due, a limited number at once; returns how many sessions that were."""
-        if now < self._deadlines.next and now >= self._now:
-            self._now = now
+        clock = self._clock
+        if clock.now <= now < self._idle.next_deadline:
+            clock.now = now
             return 0
-        now = self._at(now)
-        done = 0
-        for session_id, stamp in self._deadlines.due(now, _MOST_A_TICK):
-            session = self._sessions.get(session_id)
-            if session is not None and session.stamp == stamp and session_id in self.retention:
-                self._revise(session, now)
-                done += 1
-        return done + self._forget(now)
+        return self._idle.tick(clock.at(now))
 
     def candidates(self, now: float) -> Iterator[Candidate]:
         """Who waits, in the order to try them. Take what is needed, then call the events."""
-        return self.selection.candidates(self._at(now))
+        return self.selection.candidates(self._clock.at(now))
 
     def make_room(self, blocks: int, now: float) -> list[str]:
         """Give up leases until `blocks` blocks can be had, or none is left; returns the sessions that lost theirs."""
-        blocks = _whole("blocks", blocks)
-        now = self._at(now)
+        blocks = whole_blocks("blocks", blocks)
+        now = self._clock.at(now)
         lost = [str(session) for session in self.retention.make_room(blocks, now)]
         for session_id in lost:
             session = self._sessions.get(session_id)
             if session is not None:
-                self._set_retained(session, False)
+                self._lose_place(session)
         return lost
 
     def clear(self, now: float) -> None:
         """End all protection, as before the cache is cleared; histories and sessions stay."""
-        now = self._at(now)
+        now = self._clock.at(now)
         self.retention.clear(now)
         for entry in self._requests.values():
             if entry.session is not None:
-                self._set_retained(entry.session, False)
+                self._lose_place(entry.session)
 
     def stats(self) -> dict[str, float]:
         """Totals since the start, and what there is now."""
         return {
-            **self._counts,
+            **self._idle.counts,
+            "clock_went_back": self._clock.went_back,
             **{f"released: {reason}": n for reason, n in self.retention.released.items()},
             "sessions": len(self._sessions),
             "idle": self._sessions.idle,
@@ -309,81 +266,9 @@ class Coordinator:
             "leases": self.retention.leases,
             "charged_blocks": self.retention.charged,
             "waiting": len(self.selection),
-            "price": self.appraisal.price.price(self._now),
+            "price": self.appraisal.price.price(self._clock.now),
         }
 
-    def _revise(self, session: Session, now: float) -> None:
-        decision = self.appraisal.decide(session, now)
-        self._counts["revised"] += 1
-        if self.retention.revise(session.id, decision, now):
-            self._look_again(session, decision, now)
-        else:
-            session.stamp += 1
-            self._set_retained(session, False)
-
-    def _look_again(self, session: Session, decision: Decision, now: float) -> None:
-        session.stamp += 1
-        age = now - session.idle_since
-        self._deadlines.add(now + min(decision.ttl, max(age, _FIRST_LOOK)), session.id, session.stamp)
-
-    def _return(self, session: Session, now: float) -> None:
-        gap = self._gaps.end(session, now, returned=True)
-        if session.tool is not None:
-            self._rule.on_gap(session.tool, gap)
-        self._sessions.set_busy(session)
-        session.stamp += 1  # while it waits its blocks are held, whatever the deadline
-
-    def _unprotect(self, session: Session, now: float, reason: str) -> None:
-        if self.retention.release(session.id, now, reason):
-            session.stamp += 1
-            self._set_retained(session, False)
-
-    def _set_retained(self, session: Session, retained: bool) -> None:
+    def _lose_place(self, session: Session) -> None:
         for request in session.waiting:
-            self.selection.set_retained(request, retained)
-
-    def _end(self, session: Session, now: float) -> None:
-        self._unprotect(session, now, "ended")
-        self._rule.on_program(session.turns)
-        self._sessions.drop(session)
-        self._counts["ended"] += 1
-
-    def _forget(self, now: float) -> int:
-        forgotten = 0
-        while (session := self._sessions.overdue(now - self.options.forget_after)) is not None:
-            self._gaps.end(session, now, returned=False)
-            self._end(session, now)
-            forgotten += 1
-        self._counts["forgotten"] += forgotten
-        return forgotten
-
-    def _at(self, now: float) -> float:
-        try:
-            finite = -math.inf < now < math.inf
-        except TypeError:
-            finite = False
-        if not finite:
-            raise ConfigError(f"now: {now!r}; it must be a finite number of seconds")
-        if now < self._now:
-            self._counts["clock_went_back"] += 1
-            return self._now
-        self._now = now
-        return now
-
-
-def _whole(name: str, blocks: int) -> int:
-    try:
-        number = -1 if isinstance(blocks, bool) else operator.index(blocks)
-    except TypeError:
-        number = -1
-    if number < 0:
-        raise ConfigError(f"{name}: {blocks!r}; it must be a whole number of blocks from 0")
-    return number
-
-
-def _checked(footprint: Footprint) -> Footprint:
-    blocks = _whole("footprint.blocks", footprint.blocks)
-    shared = _whole("footprint.shared", footprint.shared)
-    if shared > blocks:
-        raise ConfigError(f"footprint.shared: {shared}; it must be at most {blocks}, the blocks in all")
-    return footprint
+            self.selection.set_retained(request, False)

@@ -14,8 +14,9 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from kvopt.continuum.footprint import Footprint
 from kvopt.continuum.pool import ProtectedPool
 from kvopt.continuum.ttl import Decision
 from kvopt.errors import ConfigError, LeaseError
@@ -24,17 +25,6 @@ from kvopt.policies.retention import DEFAULT_PRIORITY, MAX_PRIORITY, RetentionRa
 _KEPT_BY_DEFAULT = 60
 _LEAST_KEPT = DEFAULT_PRIORITY + 1
 _BURIED_FOR = 600.0  # seconds after which even the blocks of an ended session count as any others
-
-
-class Footprint(NamedTuple):
-    """What a session leaves in the cache: `blocks` in all, of which the first `shared` are also those of others.
-
-    `group` names the shared head: sessions with one group share it, and it is charged once.
-    """
-
-    blocks: int
-    shared: int = 0
-    group: Hashable = None
 
 
 @dataclass(slots=True)

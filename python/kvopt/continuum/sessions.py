@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 
+from kvopt.continuum.footprint import Footprint
 from kvopt.continuum.history import Path
-from kvopt.continuum.retention import Footprint
 
 _PACE_OCTAVES = 2.0  # a class of pace spans a factor of four
 
