@@ -207,9 +207,11 @@ class GapHistory:
             node.worth = 1.0
 
     def _curve(self, node: _Node, now: float) -> ReturnCurve:
-        if node.curve is not None and node.unseen * 5.0 <= node.weight / node.worth + self._shrinkage:
-            changed = node.unseen > 0.0 or node.open.running > 0
-            if not changed or now < node.fresh_at + _STALE_SECONDS:
+        if node.unseen * 5.0 <= node.weight / node.worth + self._shrinkage:
+            if node.curve is None:
+                if node.parent is not None and not node.parts:
+                    return self._curve(node.parent, now)  # what little it has seen would hardly change it
+            elif (node.unseen == 0.0 and node.open.running == 0) or now < node.fresh_at + _STALE_SECONDS:
                 return node.curve
         if node.parent is None:
             parent, borrowed = self._prior, _PRIOR_GAPS
