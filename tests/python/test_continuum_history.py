@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -168,6 +168,7 @@ def test_bad_options_are_refused(options: dict[str, float]) -> None:
         GapHistory(**options)  # type: ignore[arg-type]
 
 
+@settings(deadline=None)
 @given(st.floats(0.0, 1e9))
 def test_every_gap_has_its_bin(gap: float) -> None:
     i = bin_of(gap)
@@ -175,6 +176,7 @@ def test_every_gap_has_its_bin(gap: float) -> None:
     assert gap < EDGES[i + 1] * (1.0 + 1e-9) or i == len(EDGES) - 2
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.0, 50.0), st.booleans()), max_size=400), st.integers(1, 6))
 def test_running_gaps_are_counted_at_their_age(steps: list[tuple[float, bool]], patience: int) -> None:
     """Starts and ends in any order: the count is exact, every age to a tenth or an eighth of a second."""

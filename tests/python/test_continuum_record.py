@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvopt.continuum import ClientRecord, parse_record
@@ -117,6 +117,7 @@ json_values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(record_module._FIELDS)) | st.text(max_size=5), json_values, max_size=5))
 def test_whatever_a_client_sends_is_a_record_or_a_client_field_error(fields: dict[str, Any]) -> None:
     try:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvopt._core import Allocation, BlockPool
@@ -247,6 +247,7 @@ def test_a_head_that_sessions_share_is_charged_once(with_leases: bool) -> None:
     assert server.pool.counts()["leased"] == 0
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvopt.continuum import ProgramSelection, Standing
@@ -105,6 +105,7 @@ def test_bad_options_are_refused(option: str, value: float) -> None:
         ProgramSelection(**{option: value})
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_the_order_is_that_of_sorting_all_anew(data: st.DataObject) -> None:
     """A sorted list that is kept up to date equals one that is made from scratch, after any events."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
@@ -68,6 +68,7 @@ def test_a_rule_on_learned_bins_loses_little_against_the_law_itself(rule: str) -
         assert net_value(fine(law), ttl, 10.0) >= 0.99 * best
 
 
+@settings(deadline=None)
 @given(
     mean=st.floats(0.01, 1000.0),
     loss=st.floats(0.01, 100.0),
@@ -191,6 +192,7 @@ class TestPaper:
         served, remaining = np.array(pairs).T
         assert samples.eta == pytest.approx(-np.corrcoef(served, remaining)[0, 1])
 
+    @settings(deadline=None)
     @given(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=60), st.floats(0.1, 50.0))
     def test_the_best_ttl_is_that_of_the_formula_over_the_last_samples(
         self, durations: list[float], benefit: float

@@ -254,6 +254,10 @@ class Coordinator:
             if entry.session is not None:
                 self._lose_place(entry.session)
 
+    def session(self, session_id: str) -> Session | None:
+        """What is known of a session; not to be changed. None when it is unknown, has ended or was forgotten."""
+        return self._sessions.get(session_id)
+
     def stats(self) -> dict[str, float]:
         """Totals since the start, and what there is now."""
         return {

@@ -32,6 +32,8 @@ Path = tuple[str, ...]
 _PRIOR_GAPS = 2.0
 _RENORMALISE = 1e12
 _WIDTHS: Floats = EDGES[1:] - EDGES[:-1]
+_EDGE_LIST: list[float] = EDGES.tolist()
+_WIDTH_LIST: list[float] = _WIDTHS.tolist()
 _STALE_SECONDS = 60.0
 
 
@@ -66,15 +68,23 @@ class _Node:
         self.above: tuple[_Node, ...] = () if parent is None else (*parent.above, parent)  # from the root
         self.children = 0
         self.parts: tuple[Path, ...] = ()  # of gaps that run side by side
-        self.returned: Floats = np.zeros(BINS)
-        self.lost: Floats = np.zeros(BINS)
-        self.lost_passed: Floats = np.zeros(BINS)  # the share of the bin that the lost ones had passed
+        # Lists, since one entry changes with each gap, and all are read when the curve is made.
+        self.returned = [0.0] * BINS
+        self.lost = [0.0] * BINS
+        self.lost_passed = [0.0] * BINS  # the share of the bin that the lost ones had passed
         self.worth = 1.0  # of one observation now; older ones are worth less
         self.weight = 0.0  # of all returns and losses
         self.open = OpenGaps()
         self.curve: ReturnCurve | None = None
         self.fresh_at = -math.inf
         self.unseen = 0.0  # observations since the curve was made
+
+    def renormalise(self) -> None:
+        """Count in units of what an observation is worth now, before numbers grow too large."""
+        for bins in (self.returned, self.lost, self.lost_passed):
+            bins[:] = [weight / self.worth for weight in bins]
+        self.weight /= self.worth
+        self.worth = 1.0
 
 
 class GapHistory:
@@ -111,17 +121,16 @@ class GapHistory:
 
     def end(self, path: Path, began: float, now: float, *, returned: bool = True) -> None:
         """A gap that began then is over now: the session is back, or lost from sight."""
-        gap = max(now - began, 0.0)
-        for node in self._chain(path):
+        nodes = self._chain(path)
+        for node in nodes:
             node.open.end(began)
-            self._count(node, gap, returned and gap < LONGEST)
+        self._count(nodes, max(now - began, 0.0), returned)
 
     def record(self, path: Path, gap: float, *, returned: bool = True) -> None:
         """A whole gap at once. Raises ConfigError unless it is a number of seconds from 0."""
         if not gap >= 0.0:
             raise ConfigError(f"gap: {gap!r} s; it must be 0 or more")
-        for node in self._chain(path):
-            self._count(node, gap, returned and gap < LONGEST)
+        self._count(self._chain(path), gap, returned)
 
     def curve(self, path: Path, now: float) -> ReturnCurve:
         """The law of the gaps on this path, with what it borrows; of the nearest known level when it is unknown."""
@@ -190,21 +199,21 @@ class GapHistory:
                 return node
         return self._root
 
-    def _count(self, node: _Node, gap: float, returned: bool) -> None:
-        worth = node.worth = node.worth * self._growth
+    def _count(self, nodes: tuple[_Node, ...], gap: float, returned: bool) -> None:
         i = bin_of(gap)
-        if returned:
-            node.returned[i] += worth
-        else:
-            node.lost[i] += worth
-            node.lost_passed[i] += worth * min((gap - EDGES[i]) / _WIDTHS[i], 1.0)
-        node.weight += worth
-        node.unseen += 1.0
-        if worth > _RENORMALISE:
-            for bins in (node.returned, node.lost, node.lost_passed):
-                bins /= worth
-            node.weight /= worth
-            node.worth = 1.0
+        passed = min((gap - _EDGE_LIST[i]) / _WIDTH_LIST[i], 1.0)
+        returned = returned and gap < LONGEST
+        for node in nodes:
+            worth = node.worth = node.worth * self._growth
+            if returned:
+                node.returned[i] += worth
+            else:
+                node.lost[i] += worth
+                node.lost_passed[i] += worth * passed
+            node.weight += worth
+            node.unseen += 1.0
+            if worth > _RENORMALISE:
+                node.renormalise()
 
     def _curve(self, node: _Node, now: float) -> ReturnCurve:
         if node.unseen * 5.0 <= node.weight / node.worth + self._shrinkage:
@@ -232,9 +241,9 @@ def _hazards(survival: Floats) -> tuple[Floats, Floats]:
 
 def _estimate(node: _Node, parent: tuple[Floats, Floats], borrowed: float, now: float) -> ReturnCurve:
     unit = 1.0 / node.worth
-    returned = node.returned * unit
-    lost = node.lost * unit
-    passed = node.lost_passed * unit
+    returned = np.array(node.returned) * unit
+    lost = np.array(node.lost) * unit
+    passed = np.array(node.lost_passed) * unit
     if node.open.running:
         ages, counts = node.open.ages(now)
         bins = np.minimum(EDGES.searchsorted(ages, side="right") - 1, BINS - 1)

@@ -107,7 +107,8 @@ class RetentionManager:
 
         `priority` replaces the one that follows from the value; `ranges` of tokens replace it where they apply.
         """
-        self.release(session, now, "replaced")
+        if session in self._protected:
+            self.release(session, now, "replaced")
         if footprint.blocks < 1:
             return None
         if not decision.keep:
@@ -122,7 +123,8 @@ class RetentionManager:
             head = self._heads.get(footprint.group) if footprint.group is not None else None
             best = (level, decision.ttl) if head is None else (head.priority, head.until - now)
             self._retain(handle, 0, footprint.shared, *best, now, lifetime)
-        self._retain_ranges(handle, footprint, ranges, block_tokens, lifetime, now)
+        if ranges:
+            self._retain_ranges(handle, footprint, ranges, block_tokens, lifetime, now)
         self._protected[session] = protection
         if lease:
             self._lease(session, handle, protection, now)
@@ -261,7 +263,9 @@ class RetentionManager:
         if footprint.group is None:
             self.charged += footprint.shared
             return
-        head = self._heads.setdefault(footprint.group, _Head())
+        head = self._heads.get(footprint.group)
+        if head is None:
+            head = self._heads[footprint.group] = _Head()
         self.charged += max(footprint.shared - head.blocks, 0)
         head.owners[footprint.shared] += 1
         head.priority = max(head.priority, protection.priority)
