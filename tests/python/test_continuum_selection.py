@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 
 import pytest
@@ -66,6 +67,18 @@ def test_the_starved_go_by_their_own_arrival_and_behind_the_preempted(selection:
     selection.add("preempted", 31.0, program_arrival=3.0, arrival=2.0, preempted=True)
     selection.add("retained", 31.0, program_arrival=3.0, retained=True)
     assert order(selection, 31.0) == ["preempted", "first", "second", "retained"]
+
+
+def test_the_order_is_stable_until_somebody_starves(selection: ProgramSelection) -> None:
+    assert selection.stable_until() == math.inf
+    selection.add("a", 1.0, program_arrival=1.0)
+    selection.add("b", 2.0, program_arrival=0.0)
+    assert selection.stable_until() == 31.0
+    assert order(selection, 30.9) == ["b", "a"]
+    assert order(selection, 31.0) == ["a", "b"]
+    assert selection.stable_until() == 32.0
+    selection.remove("b")
+    assert selection.stable_until() == math.inf
 
 
 def test_losing_the_blocks_loses_the_place(selection: ProgramSelection) -> None:

@@ -14,6 +14,7 @@ old session does not always pass a new one. Structure: one sorted list of keys. 
 from __future__ import annotations
 
 import enum
+import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Hashable, Iterator
@@ -152,6 +153,12 @@ class ProgramSelection:
     def first(self, now: float, n: int = 1) -> list[Candidate]:
         """The first `n` candidates."""
         return list(islice(self.candidates(now), n))
+
+    def stable_until(self) -> float:
+        """When the order may next change by the passing of time alone, in seconds; infinite when nobody waits."""
+        while self._arrivals and self._arrivals[0][1] not in self._by_number:
+            self._arrivals.popleft()
+        return self._arrivals[0][0] + self._bound if self._arrivals else math.inf
 
     def ahead(self, program_arrival: float) -> float:
         """Blocks wanted in front of a request of this session that comes without retained blocks, about."""
