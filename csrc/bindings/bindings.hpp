@@ -12,5 +12,7 @@ void bind_policy(pybind11::module_& m);
 void bind_block_pool(pybind11::module_& m);
 void bind_replay(pybind11::module_& m);
 void bind_upper_bound(pybind11::module_& m);
+void bind_engine_block(pybind11::module_& m);
+void bind_engine_pool(pybind11::module_& m);
 
 }  // namespace kvopt::bindings

@@ -10,4 +10,6 @@ PYBIND11_MODULE(_core, m) {
   bind_block_pool(m);
   bind_replay(m);
   bind_upper_bound(m);
+  bind_engine_block(m);
+  bind_engine_pool(m);
 }
