@@ -1,0 +1,27 @@
+"""Tests against an installed vLLM: `python -m pytest tests/vllm` in an environment that has it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import warnings
+
+import pytest
+
+os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+
+collect_ignore_glob = []
+if importlib.util.find_spec("vllm") is None:
+    collect_ignore_glob = ["test_*.py"]
+else:
+    with warnings.catch_warnings():  # what vLLM and torch warn of while they are imported is not ours to mend
+        warnings.simplefilter("ignore")
+        import vllm.v1.core.kv_cache_manager
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent.name == "vllm":
+            item.add_marker(pytest.mark.filterwarnings("ignore"))
