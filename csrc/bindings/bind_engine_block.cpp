@@ -187,8 +187,9 @@ PyTypeObject* engine_block_type() {
         {nullptr, nullptr, nullptr, nullptr, nullptr}};
     static PyMethodDef methods[] = {
         {"set_block_hash", reinterpret_cast<PyCFunction>(slot(set_block_hash)), METH_VARARGS | METH_KEYWORDS,
+         "set_block_hash(block_hash: bytes, num_tokens: int | None = None) -> None\n\n"
          "Give it its first key. Raises StaleBlockError when it has one."},
-        {"reset_hash", reset_hash, METH_NOARGS, "Take all its keys off."},
+        {"reset_hash", reset_hash, METH_NOARGS, "reset_hash() -> None\n\nTake all its keys off."},
         {nullptr, nullptr, 0, nullptr}};
     static PyType_Slot slots[] = {
         {Py_tp_doc, const_cast<char*>("A block of an EnginePool: a handle on state that lives in the pool.")},

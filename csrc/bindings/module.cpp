@@ -12,4 +12,5 @@ PYBIND11_MODULE(_core, m) {
   bind_upper_bound(m);
   bind_engine_block(m);
   bind_engine_pool(m);
+  bind_block_hash(m);
 }

@@ -246,7 +246,7 @@ bool EnginePool::insert_key(BlockId block, BlockKey key, std::uint32_t tokens, c
     if (free) storage_->order->on_held({&block, 1}, false, info);
     const StoredBlock stored{.block = block,
                              .before = kNoBlock,
-                             .depth = tokens / options_.block_tokens,
+                             .depth = std::max(tokens / options_.block_tokens, std::uint32_t{1}) - 1,
                              .group = group_of(key),
                              .key = digest(key)};
     storage_->order->on_stored({&stored, 1}, info);

@@ -35,7 +35,7 @@ bool PolicyOrder::follows(BlockId front, BlockId b) const {
          runs_.depth[front] + 1 == runs_.depth[b] && std::ranges::find(flat_groups_, group_[b]) == flat_groups_.end();
 }
 
-// Puts b, which has no parent, behind `front`. Both are held.
+// Puts b, which has no parent, behind `front`.
 void PolicyOrder::link(BlockId b, BlockId front) {
   const RunId first = runs_.successor[front];
   next_sibling_[b] = first == kNoRun ? 0 : first + 1;
@@ -44,7 +44,7 @@ void PolicyOrder::link(BlockId b, BlockId front) {
   runs_.successor[front] = b;
   runs_.parent[b] = front;
   ++runs_.children[front];
-  ++held_children_[front];
+  if (runs_.references[b] > 0) ++held_children_[front];
 }
 
 // Takes b from behind its parent, which is returned.
@@ -145,6 +145,12 @@ void PolicyOrder::on_released(std::span<const BlockId> blocks, std::span<const B
   changed_.assign(cached.begin(), cached.end());
   for (const BlockId b : changed_) {
     if (const RunId front = runs_.parent[b]; front != kNoRun) --held_children_[front];
+  }
+  for (std::size_t i = 0; i + 1 < blocks.size(); ++i) {  // what was cut off while it was held
+    const BlockId b = blocks[i];
+    if (live(b) && runs_.references[b] == 0 && runs_.parent[b] == kNoRun && follows(blocks[i + 1], b)) {
+      link(b, blocks[i + 1]);
+    }
   }
   bool leaf_first = true;
   for (std::size_t i = 0; i < changed_.size(); ++i) {

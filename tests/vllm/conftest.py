@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import warnings
@@ -18,7 +19,7 @@ if importlib.util.find_spec("vllm") is None:
 else:
     with warnings.catch_warnings():  # what vLLM and torch warn of while they are imported is not ours to mend
         warnings.simplefilter("ignore")
-        import vllm.v1.core.kv_cache_manager
+        importlib.import_module("vllm.v1.core.kv_cache_manager")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

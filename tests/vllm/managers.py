@@ -14,7 +14,8 @@ from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec
 from vllm.v1.request import Request
 
-from kvopt.vllm.bridge import PoolSettings, installed
+from kvopt.vllm.install import installed
+from kvopt.vllm.settings import PoolSettings
 
 BLOCK = 4
 init_none_hash(sha256)
@@ -136,10 +137,8 @@ class Workload:
 
     def prompt(self) -> list[int]:
         r = self.random
-        if self.old and r.random() < 0.4:  # the next turn of an old request, or the same again
-            tokens = list(r.choice(self.old))
-        else:
-            tokens = list(r.choice(self.prefixes))
+        again = self.old and r.random() < 0.4  # the next turn of an old request, or the same once more
+        tokens = list(r.choice(self.old if again else self.prefixes))
         tokens += [r.randrange(4) for _ in range(r.randrange(12))]
         return (tokens or [1])[: (self.blocks - 2) * BLOCK]
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from managers import Server, Workload, full_attention, make_manager, perform, sliding_window
 
-from kvopt.vllm.bridge import NativeBlockPool, PoolSettings
+from kvopt.vllm.adapter import OrderedBlockPool
+from kvopt.vllm.bridge import NativeBlockPool
+from kvopt.vllm.settings import PoolSettings
 
 GROUPS = {
     "full": lambda: [full_attention()],
@@ -17,11 +19,11 @@ GROUPS = {
 }
 
 
-def run_beside(specs: Any, seed: int, steps: int, **options: Any) -> Server:
+def run_beside(specs: Any, seed: int, steps: int, pool: Any = "native", **options: Any) -> Server:
     blocks = 12 + seed * 7 % 60
     theirs = Server(make_manager(specs(), blocks, None, **options))
-    ours = Server(make_manager(specs(), blocks, PoolSettings("lru"), **options))
-    assert isinstance(ours.pool, NativeBlockPool)
+    ours = Server(make_manager(specs(), blocks, PoolSettings("lru", pool=pool), **options))
+    assert isinstance(ours.pool, NativeBlockPool if pool == "native" else OrderedBlockPool)
     assert not isinstance(theirs.pool, NativeBlockPool)
     workload = Workload(seed, blocks).steps(steps)
     answer = None
@@ -34,7 +36,8 @@ def run_beside(specs: Any, seed: int, steps: int, **options: Any) -> Server:
             assert ours.manager.take_events() == theirs.manager.take_events()
     except StopIteration:
         pass
-    assert ours.pool.native.verify() == []
+    order = ours.pool.native if pool == "native" else ours.pool.order
+    assert order.verify() == []
     assert vars(ours.manager.prefix_cache_stats) == vars(theirs.manager.prefix_cache_stats)
     return ours
 
@@ -60,3 +63,9 @@ def test_speculative_decoding_drops_the_last_block_as_vllm_does(seed: int) -> No
 @pytest.mark.parametrize("seed", range(4))
 def test_without_prefix_caching(seed: int) -> None:
     run_beside(GROUPS["full"], seed, 100, enable_caching=False)
+
+
+@pytest.mark.parametrize("groups", GROUPS)
+@pytest.mark.parametrize("seed", range(10))
+def test_the_order_in_vllms_own_pool(groups: str, seed: int) -> None:
+    run_beside(GROUPS[groups], seed, 100, pool="vllm", enable_kv_cache_events=seed % 2 == 0)

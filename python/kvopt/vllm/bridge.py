@@ -1,23 +1,17 @@
 """vLLM's block pool, native: which blocks are handed out, hit, cached and freed, with any policy choosing the victims.
 
-:func:`installed` makes what vLLM builds inside it (a Scheduler, a KVCacheManager) use :class:`NativeBlockPool`; the
-names that it swaps are restored at its end. With the policy "lru" every decision equals vLLM's own, block for block.
-:func:`unsupported` says what the native pool does not cover: keep vLLM's pool there.
-
-Python code is left only where vLLM asks for an object a block: KV events, residency metrics, reuse watchers.
+With the policy "lru" every decision equals vLLM's own, block for block. Python code is left only where vLLM asks for an
+object a block: KV events, residency metrics, reuse watchers. `kvopt.vllm.install` puts it in place.
 """
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from vllm.distributed.kv_events import MEDIUM_GPU, AllBlocksCleared
-from vllm.v1.core import block_pool, kv_cache_coordinator, kv_cache_manager
+from vllm.v1.core import block_pool
 from vllm.v1.core.kv_cache_utils import (
     generate_block_hash_extra_keys,
     maybe_convert_block_hash,
@@ -25,72 +19,10 @@ from vllm.v1.core.kv_cache_utils import (
 )
 
 from kvopt._core import EngineBlock, EnginePool, RequestInfo
-from kvopt.vllm.lookup import use_native_lookup
+from kvopt.vllm.pool_views import BlockMapView, FreeQueueView, MoreHashesView
+from kvopt.vllm.settings import PoolSettings
 
 logger = logging.getLogger("vllm.kvopt")
-
-POLICIES_BY_ACCESS_ORDER = ("lru",)
-"""Policies whose order of free blocks is fixed in advance, as walking the free queue requires."""
-
-
-@dataclass(frozen=True)
-class PoolSettings:
-    """How to make pools. `policy`: a spec such as "cost-aware", or a new policy object. `p_star`: see PolicyContext."""
-
-    policy: Any = "lru"
-    p_star: float = 28_600.0
-    clock: Callable[[], float] = time.monotonic
-
-
-class FreeQueueView:
-    """What others may ask vLLM's free queue."""
-
-    def __init__(self, native: EnginePool) -> None:
-        self._native = native
-
-    @property
-    def num_free_blocks(self) -> int:
-        """Blocks that nobody holds."""
-        return self._native.get_num_free_blocks()
-
-    def get_all_free_blocks(self) -> list[EngineBlock]:
-        """Return them in the order in which they go."""
-        return self._native.free_order()
-
-    def iter_blocks_after(self, cursor: EngineBlock | None) -> Iterator[EngineBlock]:
-        """Walk them in that order, from behind the cursor."""
-        blocks = self._native.free_order()
-        return iter(blocks if cursor is None else blocks[blocks.index(cursor) + 1 :])
-
-
-class BlockMapView:
-    """vLLM's map from keys to blocks, over the native index."""
-
-    def __init__(self, native: EnginePool) -> None:
-        self._native = native
-        self.get_one_block = native.find
-        self.contain = native.carries
-
-    def insert(self, key: bytes, block: EngineBlock) -> None:
-        """Give the block one more key."""
-        self._native.insert_block_hash(key, block)
-
-    def __len__(self) -> int:
-        return self._native.num_keys
-
-
-class MoreHashesView:
-    """vLLM's map from block ids to the keys of a block but its first."""
-
-    def __init__(self, native: EnginePool) -> None:
-        self._native = native
-
-    def get(self, block_id: int, default: Any = None) -> Any:
-        """Return the set of keys, or the default when there are none."""
-        return self._native.more_block_hashes(block_id) or default
-
-    def __contains__(self, block_id: int) -> bool:
-        return bool(self._native.more_block_hashes(block_id))
 
 
 class NativeBlockPool(block_pool.BlockPool):  # type: ignore[misc]
@@ -144,7 +76,7 @@ class NativeBlockPool(block_pool.BlockPool):  # type: ignore[misc]
         self.get_usage = native.get_usage
         self.move_block_hashes = native.move_block_hashes
         if metrics_collector is None:
-            self.touch = native.touch
+            self.touch = native.touch  # type: ignore[method-assign]
 
     @property
     def request_info(self) -> RequestInfo:
@@ -306,57 +238,3 @@ class NativeBlockPool(block_pool.BlockPool):  # type: ignore[misc]
         self, block_hash_with_group_id: bytes, block: EngineBlock, num_tokens: int | None = None
     ) -> None:
         self.native.insert_block_hash(block_hash_with_group_id, block, num_tokens)
-
-
-def unsupported(kv_cache_config: Any, *, policy: Any = "lru", offload_walks_queue: bool = False) -> list[str]:
-    """Return why vLLM's own pool must stay, one sentence a reason; empty when the native pool covers everything.
-
-    Args:
-        kv_cache_config: vLLM's KVCacheConfig.
-        policy: as in PoolSettings.
-        offload_walks_queue: whether a connector walks the free queue ahead of its use (lazy CPU offload).
-    """
-    reasons = []
-    names = {type(group.kv_cache_spec).__name__ for group in kv_cache_config.kv_cache_groups}
-    for name in sorted(names):
-        if "HiSparse" in name:
-            reasons.append(f"{name}: blocks are shared with a host pool of its own")
-    if policy not in POLICIES_BY_ACCESS_ORDER:
-        if "MambaSpec" in names:
-            reasons.append("MambaSpec: states move between blocks, which a policy's tree of prefixes does not follow")
-        if offload_walks_queue:
-            reasons.append("lazy CPU offload walks the free queue ahead; only 'lru' has its order in advance")
-    return reasons
-
-
-@contextmanager
-def installed(settings: PoolSettings | None = None) -> Iterator[None]:
-    """Make every KVCacheManager that vLLM builds inside use the native pool and lookup.
-
-    Where :func:`unsupported` finds a reason, vLLM's pool is built, and one warning names it.
-    """
-    settings = settings or PoolSettings()
-    own_coordinator = kv_cache_manager.get_kv_cache_coordinator
-    own_pool = kv_cache_coordinator.BlockPool
-
-    def make_pool(*args: Any, **kwargs: Any) -> NativeBlockPool:
-        return NativeBlockPool(*args, settings=settings, **kwargs)
-
-    def make_coordinator(kv_cache_config: Any, *args: Any, **kwargs: Any) -> Any:
-        reasons = unsupported(kv_cache_config, policy=settings.policy)
-        if reasons:
-            logger.warning("KVopt: vLLM's own block pool is kept: %s", "; ".join(reasons))
-            return own_coordinator(kv_cache_config, *args, **kwargs)
-        kv_cache_coordinator.BlockPool = make_pool
-        try:
-            coordinator = own_coordinator(kv_cache_config, *args, **kwargs)
-        finally:
-            kv_cache_coordinator.BlockPool = own_pool
-        use_native_lookup(coordinator)
-        return coordinator
-
-    kv_cache_manager.get_kv_cache_coordinator = make_coordinator
-    try:
-        yield
-    finally:
-        kv_cache_manager.get_kv_cache_coordinator = own_coordinator

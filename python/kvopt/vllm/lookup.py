@@ -17,7 +17,8 @@ def native_lookup(manager_cls: type[Any]) -> type[Any]:
     """Return the manager class with a native find_longest_cache_hit; what that does not cover is vLLM's still."""
 
     def find_longest_cache_hit(
-        cls: type[Any],
+        _cls: type[Any],
+        /,
         block_hashes: Any,
         max_length: int,
         kv_cache_group_ids: list[int],
@@ -56,7 +57,9 @@ def native_lookup(manager_cls: type[Any]) -> type[Any]:
             del of_group[-(-length // block_size) :]
         return blocks, length
 
-    return type("Native" + manager_cls.__name__, (manager_cls,), {"find_longest_cache_hit": classmethod(find_longest_cache_hit)})
+    return type(
+        "Native" + manager_cls.__name__, (manager_cls,), {"find_longest_cache_hit": classmethod(find_longest_cache_hit)}
+    )
 
 
 def use_native_lookup(coordinator: Any) -> None:
