@@ -1,7 +1,7 @@
 """The native core of KVopt."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Final, Literal, Never, TypedDict
+from typing import Any, ClassVar, Final, Literal, Never, TypedDict, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -337,6 +337,7 @@ def upper_bound_at(
     p_star: float = 28600.0,
 ) -> UpperBound: ...
 
+@final
 class EngineBlock:
     @property
     def block_id(self) -> int: ...
