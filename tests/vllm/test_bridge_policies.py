@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from managers import BLOCK, Server, Workload, full_attention, make_manager, perf
 
 from kvopt._core import RequestInfo, policies
 from kvopt.policies import Policy, RankingPolicy
-from kvopt.vllm.settings import PoolSettings
+from kvopt.vllm.settings import PoolKind, PoolSettings
 
 ONLINE = [info.name for info in policies() if not info.offline]
 GROUP = (0).to_bytes(4, "big")
@@ -144,6 +144,7 @@ def test_events_and_windows(seed: int) -> None:
 def test_a_policy_that_fails_is_replaced_by_lru(caplog: pytest.LogCaptureFixture) -> None:
     server = run_checked(Raising(), 3, 250)
     assert "out of ideas" in server.pool.native.failure
+    assert [r.message.split(":")[0] for r in caplog.records].count("KVopt") == 1
     assert server.pool.native.evictions > 20
 
 
@@ -164,11 +165,13 @@ def test_what_has_priority_stays() -> None:
 def test_both_pools_choose_the_same_victims(policy: str) -> None:
     for seed in range(4):
         tables = []
-        for pool in ("native", "vllm"):
-            settings = PoolSettings(policy, pool=pool, clock=Clock())
+        for pool in get_args(PoolKind):
+            now = [0.0]  # the pools call the clock differently often
+            settings = PoolSettings(policy, pool=pool, clock=lambda now=now: now[0])
             server = Server(make_manager([full_attention()], 30, settings))
             seen = []
             for i in range(12):
+                now[0] = float(i)
                 server.admit(f"r{i}", [seed, *range(i % 5, i % 5 + 30 + i)], 64)
                 seen.append(server.manager.get_block_ids(f"r{i}"))
                 server.let_go(f"r{i}", True)

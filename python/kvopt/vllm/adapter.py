@@ -85,6 +85,7 @@ class OrderedBlockPool(block_pool.BlockPool):  # type: ignore[misc]
             clock=settings.clock,
         )
         self.free_block_queue = PolicyFreeQueue(self.blocks, self.order)
+        self._missed: bytes | None = None
         self._told_failure = False
         self._caching_full_blocks = False  # the order is told of all of them at once, not of each
 
@@ -97,8 +98,15 @@ class OrderedBlockPool(block_pool.BlockPool):  # type: ignore[misc]
     def request_info(self, info: RequestInfo) -> None:
         self.order.request_info = info
 
+    def expect_miss(self, key: bytes | None) -> None:
+        """Note what a request looked up and did not find; the policy hears of it when room is made for the request."""
+        self._missed = key
+
     def get_new_blocks(self, num_blocks: int) -> list[Any]:
         """Hand out free blocks, those that the policy chooses."""
+        if self._missed is not None:
+            self.order.note_miss(self._missed)
+            self._missed = None
         blocks: list[Any] = super().get_new_blocks(num_blocks)
         if not self._told_failure and self.order.failure:
             self._told_failure = True

@@ -89,7 +89,7 @@ class NativeBlockPool(block_pool.BlockPool):  # type: ignore[misc]
 
     def expect_miss(self, key: bytes | None) -> None:
         """Note what a request looked up and did not find; the policy hears of it when room is made for the request."""
-        self._missed = key if self._decides else None
+        self._missed = key
 
     def get_new_blocks(self, num_blocks: int) -> list[EngineBlock]:
         """Hand out free blocks with one reference each. Raises NotEnoughBlocksError."""

@@ -16,7 +16,7 @@ from vllm.v1.core import kv_cache_coordinator, kv_cache_manager
 
 from kvopt.vllm.adapter import OrderedBlockPool
 from kvopt.vllm.bridge import NativeBlockPool
-from kvopt.vllm.lookup import use_native_lookup
+from kvopt.vllm.lookup import tell_misses, use_native_lookup
 from kvopt.vllm.settings import PoolSettings
 
 logger = logging.getLogger("vllm.kvopt")
@@ -73,6 +73,8 @@ def installed(settings: PoolSettings | None = None) -> Iterator[None]:
             kv_cache_coordinator.BlockPool = own_pool
         if settings.pool == "native":
             use_native_lookup(coordinator)
+        if settings.policy != "lru":
+            tell_misses(coordinator)
         return coordinator
 
     kv_cache_manager.get_kv_cache_coordinator = make_coordinator

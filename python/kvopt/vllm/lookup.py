@@ -6,6 +6,8 @@ from typing import Any
 
 from vllm.v1.core.single_type_kv_cache_manager import FullAttentionManager
 
+GROUP_0 = bytes(4)
+
 
 def looks_up_whole_prefixes(manager_cls: type[Any]) -> bool:
     """Whether a hit of this manager is an unbroken chain from the first block on, looked up as full attention does."""
@@ -46,9 +48,6 @@ def native_lookup(manager_cls: type[Any]) -> type[Any]:
             return found
         blocks = block_pool.native.longest_hit(block_hashes, kv_cache_group_ids, max_length // block_size, scale)
         hit = len(blocks[0])
-        missed = (hit + 1) * scale - 1
-        group = kv_cache_group_ids[0].to_bytes(4, "big")
-        block_pool.expect_miss(block_hashes[missed] + group if missed < len(block_hashes) else None)
         length = hit * block_size
         if drop_eagle_block and hit:
             length -= block_size
@@ -81,3 +80,17 @@ def use_native_lookup(coordinator: Any) -> None:
         coordinator.attention_groups = [
             group._replace(manager_cls=lookups.get(group.manager_cls, group.manager_cls)) for group in groups
         ]
+
+
+def tell_misses(coordinator: Any) -> None:
+    """Let the pool know what a request looked up and did not find: some policies remember what they evicted."""
+    pool = coordinator.block_pool
+    look_up = coordinator.find_longest_cache_hit
+
+    def find_longest_cache_hit(block_hashes: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = look_up(block_hashes, *args, **kwargs)
+        missed = answer[1] // pool.hash_block_size
+        pool.expect_miss(block_hashes[missed] + GROUP_0 if missed < len(block_hashes) else None)
+        return answer
+
+    coordinator.find_longest_cache_hit = find_longest_cache_hit
