@@ -196,7 +196,9 @@ class PyEnginePool {
 
  private:
   void append(PyObject* list, std::size_t g, std::size_t groups, std::size_t hit) const {
+    constexpr std::size_t kAhead = 16;
     for (std::size_t i = 0; i < hit; ++i) {
+      if (i + kAhead < hit) __builtin_prefetch(object(core_->ids[(i + kAhead) * groups + g]), 1);
       if (PyList_Append(list, object(core_->ids[i * groups + g])) != 0) throw py::error_already_set();
     }
   }

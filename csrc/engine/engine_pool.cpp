@@ -289,7 +289,7 @@ std::size_t EnginePool::keys() const { return storage_->index.size(); }
 std::size_t EnginePool::longest_hit(std::span<const std::uint8_t* const> hashes, std::size_t hash_bytes,
                                     std::span<const std::uint32_t> groups, BlockId* out) const {
   if (hash_bytes + kGroupBytes > kMostKeyBytes || groups.empty()) return 0;
-  constexpr std::size_t kAhead = 8;
+  constexpr std::size_t kAhead = 16;
   const BlockIndex& index = storage_->index;
   KeyBuffer key(hash_bytes, groups.front());
   std::array<BlockIndex::Tag, 2 * kAhead> tags{};

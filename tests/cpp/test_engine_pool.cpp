@@ -106,7 +106,9 @@ class Episode {
   }
 
   void arrive() {
-    Request request{.chain = make_chain(), .group = static_cast<std::uint32_t>(below(2))};
+    Request request;
+    request.chain = make_chain();
+    request.group = static_cast<std::uint32_t>(below(2));
     const auto all = hashes(request, 0, request.chain.size());
     Ids hit(all.size());
     const std::size_t n = pool_.longest_hit(pointers(all), kHashBytes, {&request.group, 1}, hit.data());
