@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 
@@ -96,9 +97,9 @@ py::dict to_dict(const PoolStats& s) {
   d["hit_blocks"] = s.hit_blocks;
   d["new_blocks"] = s.new_blocks;
   d["stored_blocks"] = s.stored_blocks;
-  const char* reasons[kDropReasons] = {"capacity", "explicit", "cleared", "forgotten"};
+  constexpr std::array<const char*, kDropReasons> kReasons = {"capacity", "explicit", "cleared", "forgotten"};
   py::dict dropped;
-  for (std::size_t i = 0; i < kDropReasons; ++i) dropped[reasons[i]] = s.dropped[i];
+  for (std::size_t i = 0; i < kDropReasons; ++i) dropped[kReasons[i]] = s.dropped[i];
   d["dropped_blocks"] = dropped;
   d["leases_expired"] = s.leases_expired;
   d["leases_reclaimed"] = s.leases_reclaimed;

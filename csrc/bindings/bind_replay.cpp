@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "bindings/arrays.hpp"
@@ -105,7 +106,7 @@ void bind_replay(py::module_& m) {
           "skipped",
           [](const ReplayCounts& c) {
             py::array_t<bool> out(static_cast<py::ssize_t>(c.skipped.size()));
-            std::copy(c.skipped.begin(), c.skipped.end(), out.mutable_data());
+            std::ranges::copy(c.skipped, out.mutable_data());
             return out;
           },
           "bool, one a request: it has at least as many blocks as the capacity.")

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -46,7 +47,7 @@ std::uint64_t key_digest(const std::uint8_t* key, std::size_t size) {
 
 namespace {
 
-const PoolOptions& checked(const PoolOptions& options) {
+PoolOptions checked(const PoolOptions& options) {
   check(options);
   return options;
 }
@@ -161,7 +162,7 @@ void BlockPool::blocks_of(const Allocation& allocation, std::span<BlockId> out) 
                 out.begin() + static_cast<std::ptrdiff_t>(end));
   };
   if (options_.rule == Rule::kFlat) {
-    std::for_each(allocation.flat_.rbegin(), allocation.flat_.rend(), copy_run);
+    std::ranges::for_each(allocation.flat_ | std::views::reverse, copy_run);
   } else {
     for (RunId r = allocation.tail_; r != kNoRun; r = runs_.parent[r]) copy_run(r);
   }

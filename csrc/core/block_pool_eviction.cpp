@@ -1,6 +1,7 @@
 // BlockPool: making room.
 #include <algorithm>
 #include <iterator>
+#include <ranges>
 #include <string>
 
 #include "core/block_pool_storage.hpp"
@@ -31,9 +32,8 @@ void BlockPool::choose_victims(std::size_t n, Time now) {
     while (chosen < n) {
       const RunId r = policy_->choose(static_cast<std::uint32_t>(n - chosen), now);
       if (r >= runs_.used || !runs_.is_victim(r)) refuse_victim(r);
-      if (const std::uint32_t most = std::max(policy_->expendable(r), std::uint32_t{1}); most < n - chosen) {
-        if (most < runs_.length[r]) split(r, runs_.length[r] - most);
-      }
+      const std::uint32_t most = std::max(policy_->expendable(r), std::uint32_t{1});
+      if (most < n - chosen && most < runs_.length[r]) split(r, runs_.length[r] - most);
       const auto blocks = static_cast<std::uint32_t>(std::min<std::size_t>(runs_.length[r], n - chosen));
       chosen += blocks;
       victims_.push_back({r, blocks});
@@ -44,7 +44,7 @@ void BlockPool::choose_victims(std::size_t n, Time now) {
       if (up != kNoRun && --runs_.children[up] == 0 && runs_.evictable(up)) policy_->on_uncovered(up);
     }
   } catch (...) {
-    for (auto victim = victims_.rbegin(); victim != victims_.rend(); ++victim) restore(victim->run, now);
+    for (const Victim& victim : victims_ | std::views::reverse) restore(victim.run, now);
     throw;
   }
 }

@@ -1,6 +1,7 @@
 // BlockPool: forget and clear, which look at every run.
 #include <algorithm>
 #include <numeric>
+#include <ranges>
 #include <string>
 
 #include "core/block_pool_storage.hpp"
@@ -40,8 +41,7 @@ void BlockPool::forget(std::span<const BlockId> blocks) {
     if (up != kNoRun && gone[up]) cut[r] = 0;
     gone[r] = cut[r] != UINT32_MAX;
   }
-  for (auto it = live.rbegin(); it != live.rend(); ++it) {
-    const RunId r = *it;
+  for (const RunId r : live | std::views::reverse) {
     if (!gone[r]) continue;
     if (cut[r] > 0) {
       const RunId head = split(r, cut[r]);
