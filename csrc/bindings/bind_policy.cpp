@@ -113,15 +113,12 @@ void bind_policy(py::module_& m) {
           "uint32: runs behind it; a run with any is no victim.")
       .def_property_readonly(
           "references", [](const Table& t) { return column(t, t->references); },
-          "uint32: requests and leases that hold it.")
+          "uint16: requests and leases that hold it.")
       .def_property_readonly(
-          "leases", [](const Table& t) { return column(t, t->leases); }, "uint32: leases that hold it.")
+          "leases", [](const Table& t) { return column(t, t->leases); }, "uint16: leases that hold it.")
       .def_property_readonly(
           "hits", [](const Table& t) { return column(t, t->hits); },
           "uint32: requests that found it cached since it was stored.")
-      .def_property_readonly(
-          "generation", [](const Table& t) { return column(t, t->generation); },
-          "uint32: how often this id was given up.")
       .def_property_readonly(
           "last_use", [](const Table& t) { return column(t, t->last_use); },
           "float64: seconds, when a request last let go of it.")

@@ -59,10 +59,9 @@ BlockPool::BlockPool(const PoolOptions& options, std::unique_ptr<Policy> policy)
       table_(std::make_shared<RunTable>(options.capacity)),
       runs_(*table_),
       storage_(std::make_unique<Storage>(options, runs_)),
-      policy_(std::move(policy)),
-      empty_ids_(options.capacity) {
+      policy_(std::move(policy)) {
   if (policy_ == nullptr) throw ConfigError("a pool needs a policy");
-  std::iota(empty_ids_.rbegin(), empty_ids_.rend(), BlockId{0});
+  runs_.slot_keys = storage_->arena.keys(0);
   policy_->attach({runs_, options_.rule, options_.block_tokens, options_.p_star});
 }
 
@@ -113,15 +112,18 @@ std::uint32_t BlockPool::common(RunId r, const Keys& keys, std::size_t i, std::s
   return static_cast<std::uint32_t>(same);
 }
 
-// The run that continues behind `parent` (kNoRun: from the root) with keys[i], or kNoRun.
-RunId BlockPool::child_with_key(RunId parent, const Keys& keys, std::size_t i) const {
-  if (parent != kNoRun) {
-    const RunId s = runs_.successor[parent];
-    if (s != kNoRun && same_key(s, keys, i)) return s;
-  }
+// The run that begins with keys[i], under the prefix rule behind i blocks, or kNoRun. Of several the one behind
+// `parent`, since first copies stand behind each other, and only they are longer than a block.
+RunId BlockPool::run_with_key(RunId parent, const Keys& keys, std::size_t i) const {
   const bool flat = options_.rule == Rule::kFlat;
-  return storage_->index.find(keys.hashes[i],
-                              [&](RunId r) { return (flat || runs_.depth[r] == i) && same_key(r, keys, i); });
+  RunId elsewhere = kNoRun;
+  const RunId found = storage_->index.find(keys.hashes[i], [&](RunId r) {
+    if ((!flat && runs_.depth[r] != i) || !same_key(r, keys, i)) return false;
+    if (runs_.parent[r] == parent) return true;
+    if (elsewhere == kNoRun) elsewhere = r;
+    return false;
+  });
+  return found != kNoRun ? found : elsewhere;
 }
 
 // Where duplicates were stored, the run that is found may stand behind another chain than the one that led to it, with
@@ -131,7 +133,7 @@ BlockPool::Path BlockPool::walk(const Keys& keys, std::size_t limit) const {
   Path path;
   while (path.hit < n) {
     const bool inside = path.tail != kNoRun && path.in_tail < runs_.length[path.tail];
-    const RunId r = child_with_key(inside ? kNoRun : path.tail, keys, path.hit);
+    const RunId r = run_with_key(inside ? kNoRun : path.tail, keys, path.hit);
     if (r == kNoRun) break;
     path.tail = r;
     path.in_tail = common(r, keys, path.hit, n);
@@ -143,7 +145,7 @@ BlockPool::Path BlockPool::walk(const Keys& keys, std::size_t limit) const {
 std::size_t BlockPool::match(Keys keys) const {
   if (options_.rule == Rule::kPrefix) return walk(keys, keys.count).hit;
   std::size_t hit = 0;
-  while (hit < keys.count && child_with_key(kNoRun, keys, hit) != kNoRun) ++hit;
+  while (hit < keys.count && run_with_key(kNoRun, keys, hit) != kNoRun) ++hit;
   return hit;
 }
 
@@ -172,7 +174,7 @@ void BlockPool::blocks_of(const Allocation& allocation, std::span<BlockId> out) 
 // ----------------------------------------------------------------------------------------------------------
 
 PoolCounts BlockPool::counts() const {
-  const auto empty = static_cast<std::uint32_t>(empty_ids_.size());
+  const auto empty = storage_->empty.size();
   return {options_.capacity, empty, evictable_, options_.capacity - empty - evictable_ - leased_, leased_};
 }
 
@@ -180,8 +182,7 @@ PoolStats BlockPool::stats() const {
   PoolStats stats = stats_;
   stats.counts = counts();
   for (RunId r = 0; r < runs_.used; ++r) stats.runs += (runs_.flags[r] & run_flag::kLive) != 0 ? 1 : 0;
-  constexpr std::size_t kRunBytes = 10 * sizeof(std::uint32_t) + sizeof(std::uint64_t) + sizeof(Time) + 2;
-  stats.bytes = kRunBytes * options_.capacity + empty_ids_.capacity() * sizeof(BlockId) + storage_->arena.bytes() +
+  stats.bytes = runs_.bytes(options_.lease_budget > 0) + storage_->empty.bytes() + storage_->arena.bytes() +
                 storage_->index.bytes() + storage_->leases.bytes() + policy_->bytes() +
                 (storage_->retentions ? storage_->retentions->bytes() : 0);
   return stats;

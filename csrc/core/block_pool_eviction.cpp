@@ -11,14 +11,13 @@ namespace kvopt {
 
 // Appends n empty blocks to `out`; the caller has checked that there is room.
 void BlockPool::take_room(std::vector<BlockId>& out, std::size_t n, Time now, bool reclaim_leases) {
-  while (reclaim_leases && n > empty_ids_.size() + evictable_) {
+  while (reclaim_leases && n > storage_->empty.size() + evictable_) {
     end_lease_at(storage_->leases.latest(), now);
     ++stats_.leases_reclaimed;
   }
-  const std::size_t ready = std::min(n, empty_ids_.size());
+  const std::size_t ready = std::min<std::size_t>(n, storage_->empty.size());
   if (n > ready) choose_victims(n - ready, now);
-  out.insert(out.end(), empty_ids_.rbegin(), empty_ids_.rbegin() + static_cast<std::ptrdiff_t>(ready));
-  empty_ids_.resize(empty_ids_.size() - ready);
+  storage_->empty.take(ready, out);
   if (n > ready) remove_victims(out, DropReason::kCapacity);
   stats_.new_blocks += n;
 }
@@ -84,7 +83,7 @@ void BlockPool::remove_victims(std::vector<BlockId>& out, DropReason reason) {
   SlotArena& arena = storage_->arena;
   for (const auto& [r, blocks] : victims_) {
     const bool whole = blocks == runs_.length[r];
-    if (whole) unlink(r);
+    if (whole) storage_->index.erase(r);
     const std::uint32_t first = runs_.first_slot[r] + runs_.length[r] - blocks;
     const BlockId* ids = arena.blocks(first);
     policy_->on_evicted(r, *arena.keys(first), blocks);
@@ -112,7 +111,7 @@ std::vector<BlockId> BlockPool::evict(std::size_t n, Time now) {
   std::vector<BlockId> evicted;
   choose_victims(n, now);
   remove_victims(evicted, DropReason::kExplicit);
-  empty_ids_.insert(empty_ids_.end(), evicted.begin(), evicted.end());
+  for (const BlockId b : evicted) storage_->empty.add(b);
   finish(now);
   return evicted;
 }

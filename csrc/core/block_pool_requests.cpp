@@ -8,7 +8,7 @@
 namespace kvopt {
 
 void BlockPool::check_room(std::size_t need, std::size_t spoken_for, bool reclaim_leases) const {
-  const std::size_t available = empty_ids_.size() + evictable_ + (reclaim_leases ? leased_ : 0) - spoken_for;
+  const std::size_t available = storage_->empty.size() + evictable_ + (reclaim_leases ? leased_ : 0) - spoken_for;
   if (need <= available) return;
   throw NotEnoughBlocksError(std::to_string(need) + " blocks are needed; " + std::to_string(available) +
                              " are empty or can be evicted");
@@ -28,6 +28,21 @@ std::size_t BlockPool::available_on(RunId tail, std::uint32_t in_tail, bool leas
 void BlockPool::gather_path(RunId tail) {
   path_.clear();
   for (RunId r = tail; r != kNoRun; r = runs_.parent[r]) path_.push_back(r);
+}
+
+// Refuses when one more holder of each of these runs could not be counted. Whoever holds a run holds what is in front
+// of it, so under the prefix rule the first run of a path speaks for all.
+void BlockPool::check_countable(std::span<const RunId> runs) {
+  if (options_.rule == Rule::kPrefix && !runs.empty()) runs = runs.last(1);
+  std::size_t counted = 0;
+  while (counted < runs.size() && runs_.references[runs[counted]] < kMostReferences) {
+    ++runs_.references[runs[counted++]];  // a run may be named twice
+  }
+  for (const RunId r : runs.first(counted)) --runs_.references[r];
+  if (counted < runs.size()) {
+    throw ReferenceCountError("run " + std::to_string(runs[counted]) + " is held " + std::to_string(kMostReferences) +
+                              " times, and more cannot be counted");
+  }
 }
 
 void BlockPool::reference(std::span<const RunId> runs, bool hit, const RequestInfo& info) {
@@ -82,11 +97,12 @@ void BlockPool::acquire(Allocation& allocation, Keys keys, std::size_t total, co
     hit = hold_flat(allocation, keys, total, info, max_hit, reclaim_leases);
   } else {
     const Path path = walk(keys, max_hit);
+    gather_path(path.tail);
+    check_countable(path_);
     check_room(total - path.hit, available_on(path.tail, path.in_tail, reclaim_leases), reclaim_leases);
     hit = path.hit;
-    allocation.tail_ = path.tail;
-    if (hit > 0 && path.in_tail < runs_.length[path.tail]) allocation.tail_ = split(path.tail, path.in_tail);
-    gather_path(allocation.tail_);
+    if (hit > 0 && path.in_tail < runs_.length[path.tail]) path_.front() = split(path.tail, path.in_tail);
+    allocation.tail_ = hit > 0 ? path_.front() : kNoRun;
     reference(path_, true, info);
   }
   const std::size_t missed = options_.rule == Rule::kFlat ? keys.count : std::min(keys.count, hit + 1);
@@ -116,9 +132,12 @@ std::size_t BlockPool::hold_flat(Allocation& allocation, const Keys& keys, std::
   allocation.flat_.clear();
   std::size_t spoken_for = 0;
   for (std::size_t i = 0; i < std::min(max_hit, keys.count); ++i) {
-    const RunId r = child_with_key(kNoRun, keys, i);
+    const RunId r = run_with_key(kNoRun, keys, i);
     if (r == kNoRun) break;
     allocation.flat_.push_back(r);
+  }
+  check_countable(allocation.flat_);
+  for (const RunId r : allocation.flat_) {
     spoken_for += runs_.references[r] <= (reclaim_leases ? runs_.leases[r] : 0) ? 1 : 0;
     ++runs_.references[r];  // a key that is named twice speaks for one block
   }
@@ -160,7 +179,7 @@ void BlockPool::release(Allocation& allocation, const RequestInfo& info) {
   check_time(info.now);
   check_live(allocation);
   for (std::size_t i = allocation.pending_.size(); i-- > allocation.next_pending_;) {
-    empty_ids_.push_back(allocation.pending_[i]);
+    storage_->empty.add(allocation.pending_[i]);
   }
   if (options_.rule == Rule::kFlat) {
     path_.assign(allocation.flat_.rbegin(), allocation.flat_.rend());

@@ -21,7 +21,7 @@ void BlockPool::forget(std::span<const BlockId> blocks) {
   }
   std::vector<RunId> live;
   for (RunId r = 0; r < runs_.used; ++r) {
-    if ((runs_.flags[r] & (run_flag::kLive | run_flag::kForgotten)) != run_flag::kLive) continue;
+    if (!runs_.hittable(r)) continue;
     live.push_back(r);
     const BlockId* ids = storage_->arena.blocks(runs_.first_slot[r]);
     for (std::uint32_t i = runs_.length[r]; i-- > 0;) {
@@ -47,10 +47,11 @@ void BlockPool::forget(std::span<const BlockId> blocks) {
       const RunId head = split(r, cut[r]);
       if (head < gone.size()) gone[head] = false;  // the id of a run that was given up just now
     }
-    unlink(r);
+    storage_->index.erase(r);
     stats_.dropped[static_cast<std::size_t>(DropReason::kForgotten)] += runs_.length[r];
     if (runs_.references[r] > 0) {
       runs_.flags[r] |= run_flag::kForgotten;
+      policy_->on_forgotten(r);
       continue;
     }
     policy_->on_dropped({&r, 1});
@@ -84,8 +85,7 @@ void BlockPool::clear() {
   storage_->index.clear();
   storage_->arena.clear();
   if (storage_->retentions) storage_->retentions->clear();
-  empty_ids_.resize(options_.capacity);
-  std::iota(empty_ids_.rbegin(), empty_ids_.rend(), BlockId{0});
+  storage_->empty.fill();
   finish(now_);
 }
 

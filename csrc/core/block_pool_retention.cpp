@@ -34,6 +34,8 @@ LeaseId BlockPool::lease(const Allocation& allocation, std::size_t n, Time deadl
     throw LeaseError("a lease on " + std::to_string(charge) + " more blocks; " + std::to_string(charged_) +
                      " of a budget of " + std::to_string(options_.lease_budget) + " are leased");
   }
+  gather_path(allocation.tail_);
+  check_countable(flat ? std::span(allocation.flat_).first(n) : std::span<const RunId>(path_));
   std::vector<RunId> holds;
   if (flat) {
     const auto end = allocation.flat_.begin() + blocks;
@@ -106,7 +108,7 @@ void BlockPool::retain(const Allocation& allocation, std::size_t first, std::siz
       const bool renews = lifetime == Lifetime::kRefresh && duration != kNever;
       storage_->retentions->set(r, now + duration, renews ? duration : 0);
     }
-    policy_->on_priority(r);
+    tell_priority(r);
   };
   if (n > 0 && options_.rule == Rule::kFlat) {
     for (std::size_t i = first; i < first + n; ++i) set(allocation.flat_[i]);
@@ -116,6 +118,10 @@ void BlockPool::retain(const Allocation& allocation, std::size_t first, std::siz
     for (; r != kNoRun && runs_.depth[r] >= first; r = runs_.parent[r]) set(r);
   }
   finish(now);
+}
+
+void BlockPool::tell_priority(RunId r) {
+  if ((runs_.flags[r] & run_flag::kForgotten) == 0) policy_->on_priority(r);
 }
 
 std::size_t BlockPool::end_due(Time now) {
@@ -128,7 +134,7 @@ std::size_t BlockPool::end_due(Time now) {
   if (storage_->retentions) {
     storage_->retentions->pop_due(now, [&](RunId r) {
       runs_.priority[r] = kDefaultPriority;
-      policy_->on_priority(r);
+      tell_priority(r);
       ++stats_.retentions_expired;
       ++ended;
     });

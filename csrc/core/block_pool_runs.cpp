@@ -1,4 +1,4 @@
-// BlockPool: the life of a run. Storing, lengthening, splitting, unlinking, giving up.
+// BlockPool: the life of a run. Storing, lengthening, splitting, giving up.
 #include <algorithm>
 #include <cstring>
 
@@ -28,11 +28,9 @@ RunId BlockPool::new_run(RunId parent, std::uint32_t depth) {
     r = runs_.used++;
   }
   runs_.parent[r] = parent;
-  runs_.successor[r] = kNoRun;
   runs_.depth[r] = depth;
   runs_.children[r] = 0;
   runs_.references[r] = 1;
-  runs_.leases[r] = 0;
   runs_.hits[r] = 0;
   runs_.last_use[r] = 0;
   runs_.priority[r] = kDefaultPriority;
@@ -64,8 +62,6 @@ bool BlockPool::is_duplicate(RunId parent, const Keys& keys, std::size_t i, std:
   if (parent != kNoRun) {
     if ((runs_.flags[parent] & run_flag::kDuplicate) != 0) return true;
     if (runs_.children[parent] == 0) return false;  // nothing else can stand behind the parent
-    const RunId s = runs_.successor[parent];
-    if (s != kNoRun && same_key(s, keys, i)) return true;
   }
   return storage_->index.find(keys.hashes[i],
                               [&](RunId r) { return runs_.depth[r] == depth && same_key(r, keys, i); }) != kNoRun;
@@ -84,16 +80,13 @@ std::uint32_t BlockPool::store_run(Allocation& allocation, const Keys& keys, std
 
   const RunId r = new_run(parent, depth);
   runs_.first_slot[r] = e.first;
-  runs_.first_key[r] = keys.hashes[i];
   runs_.length[r] = e.count;
   if (parent != kNoRun) ++runs_.children[parent];
   if (forgotten) {  // behind what cannot be hit nothing can
     runs_.flags[r] |= run_flag::kForgotten;
-  } else if (duplicate || parent == kNoRun || runs_.successor[parent] != kNoRun) {
-    runs_.flags[r] |= run_flag::kIndexed | (duplicate ? run_flag::kDuplicate : 0);
-    storage_->index.insert(r);
   } else {
-    runs_.successor[parent] = r;
+    if (duplicate) runs_.flags[r] |= run_flag::kDuplicate;
+    storage_->index.insert(r);
   }
   if (!forgotten) changed_.push_back(r);
   if (flat) allocation.flat_.push_back(r);
@@ -106,31 +99,23 @@ std::uint32_t BlockPool::store_run(Allocation& allocation, const Keys& keys, std
 
 // Gives the first `at` blocks of r to a new run in front of it, which is returned. Whoever holds r holds both.
 RunId BlockPool::split(RunId r, std::uint32_t at) {
-  const RunId up = runs_.parent[r];
-  const RunId head = new_run(up, runs_.depth[r]);
+  const RunId head = new_run(runs_.parent[r], runs_.depth[r]);
   runs_.first_slot[head] = runs_.first_slot[r];
-  runs_.first_key[head] = runs_.first_key[r];
   runs_.length[head] = at;
   const bool forgotten = (runs_.flags[r] & run_flag::kForgotten) != 0;
-  runs_.successor[head] = forgotten ? kNoRun : r;
   runs_.children[head] = 1;
   runs_.references[head] = runs_.references[r];
-  runs_.leases[head] = runs_.leases[r];
+  if (runs_.leases[r] > 0) runs_.leases[head] = runs_.leases[r];
   runs_.hits[head] = runs_.hits[r];
   runs_.last_use[head] = runs_.last_use[r];
   runs_.priority[head] = runs_.priority[r];
   runs_.flags[head] = runs_.flags[r];
-  if ((runs_.flags[r] & run_flag::kIndexed) != 0) {
-    storage_->index.replace(r, head);
-    runs_.flags[r] &= static_cast<std::uint8_t>(~run_flag::kIndexed);
-  } else if (up != kNoRun && runs_.successor[up] == r) {
-    runs_.successor[up] = head;
-  }
+  if (!forgotten) storage_->index.replace(r, head);
   runs_.parent[r] = head;
   runs_.first_slot[r] += at;
-  runs_.first_key[r] = *storage_->arena.keys(runs_.first_slot[r]);
   runs_.length[r] -= at;
   runs_.depth[r] += at;
+  if (!forgotten) storage_->index.insert(r);
   if (storage_->retentions) storage_->retentions->copy(r, head);
   if (!forgotten) policy_->on_split(head, r);
   return head;
@@ -144,33 +129,21 @@ RunId BlockPool::cut_at(RunId tail, std::uint32_t blocks) {
   return at == runs_.length[r] ? r : split(r, at);
 }
 
-// After this no request finds r.
-void BlockPool::unlink(RunId r) {
-  const RunId up = runs_.parent[r];
-  if ((runs_.flags[r] & run_flag::kIndexed) != 0) {
-    storage_->index.erase(r);
-    runs_.flags[r] &= static_cast<std::uint8_t>(~run_flag::kIndexed);
-  } else if (up != kNoRun && runs_.successor[up] == r) {
-    runs_.successor[up] = kNoRun;
-  }
-}
-
-// The id of an unlinked run whose slots are free becomes reusable.
+// The id of a run that no request can find any more and whose slots are free becomes reusable.
 void BlockPool::free_run(RunId r) {
   runs_.flags[r] = 0;
-  ++runs_.generation[r];
   if (storage_->retentions) storage_->retentions->drop(r);
   runs_.parent[r] = first_free_run_;
   first_free_run_ = r;
 }
 
-// An unlinked run that nobody holds, with nothing behind it, becomes empty blocks.
+// A run that no request can find and nobody holds, with nothing behind it, becomes empty blocks.
 void BlockPool::give_up(RunId r) {
   const RunId up = runs_.parent[r];
   if (up != kNoRun) --runs_.children[up];
   const Extent slots{runs_.first_slot[r], runs_.length[r]};
   const BlockId* blocks = storage_->arena.blocks(slots.first);
-  empty_ids_.insert(empty_ids_.end(), blocks, blocks + slots.count);
+  for (const BlockId b : std::span(blocks, slots.count)) storage_->empty.add(b);
   storage_->arena.release(slots);
   free_run(r);
 }

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "core/block_set.hpp"
 #include "core/lease_table.hpp"
 #include "core/prefix_index.hpp"
 #include "core/retention_table.hpp"
@@ -14,14 +15,15 @@ namespace kvopt {
 struct BlockPool::Storage {
   struct FirstKey {
     const RunTable* runs;
-    std::uint64_t operator()(RunId r) const { return runs->first_key[r]; }
+    std::uint64_t operator()(RunId r) const { return runs->first_key(r); }
   };
 
   Storage(const PoolOptions& options, const RunTable& runs)
-      : arena(options.capacity, options.key_bytes), index(options.capacity, FirstKey{&runs}) {
+      : empty(options.capacity), arena(options.capacity, options.key_bytes), index(options.capacity, FirstKey{&runs}) {
     if (options.retention) retentions.emplace(runs);
   }
 
+  BlockSet empty;
   SlotArena arena;
   PrefixIndex<FirstKey> index;
   LeaseTable leases;

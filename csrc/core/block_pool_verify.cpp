@@ -80,31 +80,32 @@ std::vector<std::string> BlockPool::verify() const {
     } else if (options_.rule == Rule::kPrefix && runs_.depth[r] != 0) {
       report.add(r, "it has no parent, but does not begin a prefix");
     }
-    if ((flags & run_flag::kIndexed) != 0) {
+    if ((flags & run_flag::kForgotten) == 0) {
       ++indexed;
       if (!storage_->index.contains(r)) report.add(r, "it is not in the index");
-    } else if ((flags & run_flag::kForgotten) == 0 && (up == kNoRun || runs_.successor[up] != r)) {
-      report.add(r, "it cannot be found: neither in the index nor its parent's successor");
     }
     if ((flags & run_flag::kDuplicate) != 0 && length != 1) report.add(r, "a duplicate is longer than a block");
-    const RunId next = runs_.successor[r];
-    if (next != kNoRun && ((runs_.flags[next] & run_flag::kLive) == 0 || runs_.parent[next] != r)) {
-      report.add(r, "its successor " + std::to_string(next) + " is not its child");
-    }
   }
   for (RunId r = 0; r < runs_.used; ++r) {
     if ((runs_.flags[r] & run_flag::kLive) != 0 && children[r] != runs_.children[r])
       report.add(r, "its children are miscounted");
   }
-  for (const BlockId b : empty_ids_) use_id(b, "the empty blocks");
+  std::uint32_t empty = 0;
+  for (BlockId b = 0; b < options_.capacity; ++b) {
+    if (!storage_->empty.contains(b)) continue;
+    use_id(b, "the empty blocks");
+    ++empty;
+  }
 
+  report.expect("empty blocks", empty, storage_->empty.size());
   report.expect("evictable blocks", evictable, evictable_);
   report.expect("leased blocks", leased, leased_);
   report.expect("blocks charged to leases", charged, charged_);
   report.expect("runs in the index", indexed, storage_->index.size());
   report.expect("slots in use", slots, arena.slots() - arena.free_slots());
   if (charged_ > options_.lease_budget) report.add("leases exceed their budget");
-  if (empty_ids_.size() + evictable_ + leased_ > options_.capacity) report.add("more blocks are free than there are");
+  if (storage_->empty.size() + evictable_ + leased_ > options_.capacity)
+    report.add("more blocks are free than there are");
   if (std::string broken = arena.verify(); !broken.empty()) report.add("the slots: " + broken);
   if (std::string broken = policy_->verify(); !broken.empty()) report.add("the policy: " + broken);
   return std::move(report).lines();

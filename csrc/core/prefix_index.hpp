@@ -1,6 +1,6 @@
 // Open-addressing map from the key of a run's first block to the run.
 //
-// Linear probing over 32-bit run ids (5 bytes a block of the pool). Several runs may carry one key: they stand in the
+// Linear probing over 32-bit run ids (4.8 bytes a block of the pool). Several runs may carry one key: they stand in the
 // order of insertion, which erasing (backward shift) keeps. The key of a run comes from its owner, KeyOf(run).
 #pragma once
 
@@ -17,7 +17,7 @@ template <class KeyOf>
 class PrefixIndex {
  public:
   PrefixIndex(std::uint32_t capacity, KeyOf key_of)
-      : key_of_(std::move(key_of)), places_(std::size_t{capacity} + capacity / 4 + 4, kNoRun) {}
+      : key_of_(std::move(key_of)), places_(std::size_t{capacity} + capacity / 5 + 4, kNoRun) {}
 
   // First run with this key for which same(run) holds, or kNoRun.
   template <class Same>

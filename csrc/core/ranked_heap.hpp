@@ -66,6 +66,7 @@ class RankedHeap {
   std::string verify() const {
     for (std::uint32_t i = 0; i < size_; ++i) {
       const RunId r = heap_[i].run;
+      if (!runs_.hittable(r)) return "run " + std::to_string(r) + " is in the heap, but can be hit no more";
       if (place_[r] != i + 1) return "run " + std::to_string(r) + " is in the heap more than once";
       if (runs_.is_victim(r) && (heap_[i].rank < rank_[r] || rank_[r] < heap_[i].rank)) {
         return "run " + std::to_string(r) + " is in the heap with an old rank";

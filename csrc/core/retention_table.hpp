@@ -25,7 +25,7 @@ class RetentionTable {
     deadline_[r] = deadline;
     renewal_[r] = renewal;
     if (!ends(r)) return;
-    heap_.push({deadline, r, runs_.generation[r]});
+    heap_.push({deadline, r, 0});
     ++ending_;
     if (heap_.size() > 2 * ending_ + 1024) compact();
   }
@@ -47,7 +47,7 @@ class RetentionTable {
     heap_.pop_due(now, [&](const DeadlineHeap::Entry& e) {
       if (!current(e)) return;
       if (deadline_[e.item] > now) {
-        if (deadline_[e.item] != kNever) heap_.push({deadline_[e.item], e.item, e.stamp});
+        if (deadline_[e.item] != kNever) heap_.push({deadline_[e.item], e.item, 0});
         return;
       }
       drop(e.item);
@@ -57,12 +57,12 @@ class RetentionTable {
 
   void clear() { heap_.clear(); }
 
-  std::size_t bytes() const { return runs_.capacity * 2 * sizeof(Time) + heap_.bytes(); }
+  std::size_t bytes() const { return std::size_t{runs_.capacity} * 2 * sizeof(Time) + heap_.bytes(); }
 
  private:
-  bool current(const DeadlineHeap::Entry& e) const {
-    return runs_.generation[e.item] == e.stamp && deadline_[e.item] != 0;
-  }
+  // Whether there is a retention to which the entry may belong. One that is left from before, even from when another
+  // run had the id, does no harm: it surfaces no later than it is due, and whether it is due is in deadline_.
+  bool current(const DeadlineHeap::Entry& e) const { return deadline_[e.item] != 0; }
 
   bool ends(RunId r) const { return deadline_[r] != 0 && deadline_[r] != kNever; }
 

@@ -1,10 +1,10 @@
 // Several queues of runs over the same arrays, and how many blocks belong to each.
 //
-// A run belongs to one queue from on_stored() until it is dropped, and counts there with all its blocks, whether it is
-// held, interior or neither: capacities of queues are in blocks. It is also listed there, in order, front first, as
-// long as it may be a victim: front_victim() takes runs that may not go now (held, or with cached children) off the
-// list, and they come back to the front, where the textbook would have evicted them, as soon as they may. So every
-// queue gives the leaf-first choice of its own order.
+// A run belongs to one queue from on_stored() until it is dropped or forgotten, and counts there with all its blocks,
+// whether it is held, interior or neither: capacities of queues are in blocks. It is also listed there, in order, front
+// first, as long as it may be a victim: front_victim() takes runs that may not go now (held, or with cached children)
+// off the list, and they come back to the front, where the textbook would have evicted them, as soon as they may. So
+// every queue gives the leaf-first choice of its own order.
 //
 // Complexity: O(1) each; a run is passed over once for each time that it comes back. 16 bytes a run and a queue.
 #pragma once
@@ -51,9 +51,8 @@ class RunQueues {
     return kNoRun;
   }
 
-  // A new run, or one with the id of a run that was forgotten while it was held, of which no hook tells.
+  // A run that belongs to no queue yet.
   void enter(RunId r, std::uint32_t q) {
-    leave(r);
     node(r).queue = q;
     recount(r);
   }
@@ -96,7 +95,6 @@ class RunQueues {
 
   // `head` was the front part of `tail`: it goes after it.
   void split(RunId head, RunId tail) {
-    leave(head);
     node(head).queue = node(tail).queue;
     recount(tail);
     recount(head);
@@ -116,6 +114,8 @@ class RunQueues {
     for (RunId r = 0; r < runs_.capacity; ++r) {
       listed_runs += listed(r) ? 1 : 0;
       counted += node(r).blocks;
+      if (node(r).blocks > 0 && !runs_.hittable(r))
+        return "run " + std::to_string(r) + " counts, but can be hit no more";
     }
     for (std::uint32_t e = ends_; e < nodes_.size(); ++e) {
       counted -= nodes_[e].blocks;
@@ -167,6 +167,7 @@ class RunQueuePolicy : public Policy {
   void on_dropped(std::span<const RunId> runs) override {
     for (const RunId r : runs) queues_->leave(r);
   }
+  void on_forgotten(RunId run) override { queues_->leave(run); }
   void on_uncovered(RunId run) override {
     if (!queues_->listed(run)) queues_->prepend(run);
   }

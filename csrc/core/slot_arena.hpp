@@ -1,9 +1,10 @@
 // Where the keys and ids of cached blocks lie: slots, handed out as contiguous extents.
 //
-// A run's blocks lie side by side, so that comparing a prompt with a run is a sequential read. There are a quarter more
+// A run's blocks lie side by side, so that comparing a prompt with a run is a sequential read. There are an eighth more
 // slots than blocks, so that long extents stay to be had; where none is long enough, a run is made of several.
-// Structure: free extents in lists by power of two of their length, boundary tags for merging neighbours.
-// Complexity: O(1) an allocation or release. 17 bytes a slot, plus the key when it is a byte string.
+// Structure: free extents in lists by their length, eight a power of two (as TLSF: Masmano et al., ECRTS 2004),
+// boundary tags for merging neighbours. Lists and tags are kept in the free slots themselves. Complexity: O(1) an
+// allocation or release. 12.1 bytes a slot, plus the key when it is a byte string.
 #pragma once
 
 #include <algorithm>
@@ -26,12 +27,10 @@ struct Extent {
 class SlotArena {
  public:
   SlotArena(std::uint32_t blocks, std::uint32_t key_bytes)
-      : slots_(
-            static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{blocks} + blocks / 4 + 64, kNoSlot - 1))),
+      : slots_(blocks + blocks / kBlocksASpareSlot + 64),
         key_bytes_(key_bytes),
         key_(slots_),
         block_(slots_),
-        tag_(slots_),
         free_(slots_ / 64 + 1),
         bytes_(std::size_t{slots_} * key_bytes) {
     clear();
@@ -48,12 +47,8 @@ class SlotArena {
 
   // 1 to `wanted` slots; as many as can be had side by side.
   Extent allocate(std::uint32_t wanted) {
-    const std::uint32_t whole = classes_ >> std::min<std::uint32_t>(size_class(2 * wanted - 1), 31);
-    const std::uint32_t cls = whole != 0
-                                  ? size_class(2 * wanted - 1) + static_cast<std::uint32_t>(std::countr_zero(whole))
-                                  : static_cast<std::uint32_t>(std::bit_width(classes_)) - 1;
-    const std::uint32_t first = heads_[cls];
-    const std::uint32_t length = tag_[first];
+    const std::uint32_t first = heads_[class_for(wanted)];
+    const std::uint32_t length = tag(first);
     unlink(first, length);
     const std::uint32_t count = std::min(length, wanted);
     if (count < length) link(first + count, length - count);
@@ -64,7 +59,7 @@ class SlotArena {
   // 0 to `wanted` slots that begin at `slot`, the end of an extent in use.
   std::uint32_t extend(std::uint32_t slot, std::uint32_t wanted) {
     if (slot >= slots_ || !is_free(slot)) return 0;
-    const std::uint32_t length = tag_[slot];
+    const std::uint32_t length = tag(slot);
     unlink(slot, length);
     const std::uint32_t count = std::min(length, wanted);
     if (count < length) link(slot + count, length - count);
@@ -77,12 +72,12 @@ class SlotArena {
     free_slots_ += e.count;
     const std::uint32_t end = e.first + e.count;
     if (end < slots_ && is_free(end)) {
-      const std::uint32_t length = tag_[end];
+      const std::uint32_t length = tag(end);
       unlink(end, length);
       e.count += length;
     }
     if (e.first > 0 && is_free(e.first - 1)) {
-      const std::uint32_t length = tag_[e.first - 1];
+      const std::uint32_t length = tag(e.first - 1);
       unlink(e.first - length, length);
       e = {e.first - length, e.count + length};
     }
@@ -91,7 +86,7 @@ class SlotArena {
 
   void clear() {
     heads_.fill(kNoSlot);
-    classes_ = 0;
+    classes_.fill(0);
     free_slots_ = slots_;
     mark({0, slots_}, [](std::uint64_t& word, std::uint64_t bits) { word |= bits; });
     link(0, slots_);
@@ -108,7 +103,7 @@ class SlotArena {
       }
       std::uint32_t end = s;
       while (end < slots_ && is_free(end)) ++end;
-      if (tag_[s] != end - s || tag_[end - 1] != end - s)
+      if (tag(s) != end - s || tag(end - 1) != end - s)
         return "the free extent at slot " + std::to_string(s) + " is tagged wrongly";
       counted += end - s;
       ++extents;
@@ -118,7 +113,7 @@ class SlotArena {
     for (std::uint32_t cls = 0; cls < heads_.size(); ++cls) {
       for (std::uint32_t s = heads_[cls]; s != kNoSlot && listed <= extents; s = links(s).next) {
         ++listed;
-        if (!is_free(s) || size_class(tag_[s]) != cls) return "slot " + std::to_string(s) + " is in a wrong list";
+        if (!is_free(s) || size_class(tag(s)) != cls) return "slot " + std::to_string(s) + " is in a wrong list";
       }
     }
     if (counted != free_slots_ || listed != extents) return "free slots are counted or listed wrongly";
@@ -126,21 +121,46 @@ class SlotArena {
   }
 
   std::size_t bytes() const {
-    return std::size_t{slots_} * (sizeof(std::uint64_t) + 2 * sizeof(std::uint32_t) + key_bytes_) + free_.size() * 8;
+    return std::size_t{slots_} * (sizeof(std::uint64_t) + sizeof(BlockId) + key_bytes_) + free_.size() * 8;
   }
 
  private:
   static constexpr std::uint32_t kNoSlot = UINT32_MAX;
+  static constexpr std::uint32_t kBlocksASpareSlot = 8;
+  static constexpr std::uint32_t kFineBits = 3;
+  static constexpr std::uint32_t kFine = 1U << kFineBits;  // classes of lengths a power of two
+  static constexpr std::uint32_t kClasses = (32 - kFineBits + 1) << kFineBits;
 
   struct Links {  // of a free extent, kept in the key of its first slot
     std::uint32_t next;
     std::uint32_t previous;
   };
 
+  // Lengths below 2 kFine have a class each.
   static std::uint32_t size_class(std::uint32_t length) {
-    return static_cast<std::uint32_t>(std::bit_width(length)) - 1;
+    const auto octave = static_cast<std::uint32_t>(std::bit_width(length >> kFineBits));  // 0: below kFine
+    return octave == 0 ? length : (octave << kFineBits) + (length >> (octave - 1)) - kFine;
   }
+
+  // The lowest class that is not empty and has extents of `wanted` slots or more only; else the highest that is not
+  // empty.
+  std::uint32_t class_for(std::uint32_t wanted) const {
+    std::uint32_t cls = size_class(wanted);
+    if (cls >= kFine) cls = size_class(wanted + (1U << ((cls >> kFineBits) - 1)) - 1);
+    for (std::uint32_t word = cls / 64; word < classes_.size(); ++word) {
+      std::uint64_t bits = classes_[word];
+      if (word == cls / 64) bits &= ~std::uint64_t{0} << (cls % 64);
+      if (bits != 0) return word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
+    }
+    std::uint32_t word = static_cast<std::uint32_t>(classes_.size()) - 1;
+    while (word > 0 && classes_[word] == 0) --word;
+    return word * 64 + static_cast<std::uint32_t>(std::bit_width(classes_[word] | 1U)) - 1;
+  }
+
   bool is_free(std::uint32_t s) const { return (free_[s / 64] >> (s % 64) & 1) != 0; }
+
+  // The length of a free extent, kept in the block ids of its first and last slot.
+  std::uint32_t tag(std::uint32_t s) const { return block_[s]; }
 
   Links links(std::uint32_t s) const { return std::bit_cast<Links>(key_[s]); }
   void set_links(std::uint32_t s, Links l) { key_[s] = std::bit_cast<std::uint64_t>(l); }
@@ -163,12 +183,12 @@ class SlotArena {
 
   void link(std::uint32_t first, std::uint32_t length) {
     const std::uint32_t cls = size_class(length);
-    tag_[first] = tag_[first + length - 1] = length;
+    block_[first] = block_[first + length - 1] = length;
     const std::uint32_t next = heads_[cls];
     set_links(first, {next, kNoSlot});
     if (next != kNoSlot) set_links(next, {links(next).next, first});
     heads_[cls] = first;
-    classes_ |= std::uint32_t{1} << cls;
+    classes_[cls / 64] |= std::uint64_t{1} << (cls % 64);
   }
 
   void unlink(std::uint32_t first, std::uint32_t length) {
@@ -180,17 +200,16 @@ class SlotArena {
       set_links(l.previous, {l.next, links(l.previous).previous});
     }
     if (l.next != kNoSlot) set_links(l.next, {links(l.next).next, l.previous});
-    if (heads_[cls] == kNoSlot) classes_ &= ~(std::uint32_t{1} << cls);
+    if (heads_[cls] == kNoSlot) classes_[cls / 64] &= ~(std::uint64_t{1} << (cls % 64));
   }
 
   std::uint32_t slots_;
   std::uint32_t key_bytes_;
   std::uint32_t free_slots_ = 0;
-  std::uint32_t classes_ = 0;  // bit c: the list of class c is not empty
-  std::array<std::uint32_t, 32> heads_{};
+  std::array<std::uint64_t, (kClasses + 63) / 64> classes_{};  // bit c: the list of class c is not empty
+  std::array<std::uint32_t, kClasses> heads_{};
   LazyArray<std::uint64_t> key_;
   LazyArray<BlockId> block_;
-  LazyArray<std::uint32_t> tag_;   // length of a free extent, at its first and last slot
   LazyArray<std::uint64_t> free_;  // one bit a slot
   LazyArray<std::uint8_t> bytes_;
 };

@@ -23,8 +23,10 @@ class FlatCache {
   FlatCache(std::uint32_t blocks, const ReplayOptions& options, std::unique_ptr<Policy> policy)
       : table_(std::make_shared<RunTable>(options.capacity)),
         runs_(*table_),
+        key_(options.capacity),
         run_of_(blocks, kNoRun),
         policy_(std::move(policy)) {
+    runs_.slot_keys = key_.data();
     policy_->attach({runs_, Rule::kFlat, options.block_tokens, options.p_star});
   }
 
@@ -44,7 +46,8 @@ class FlatCache {
       r = runs_.used < runs_.capacity ? runs_.used++ : evict(info.now);
       run_of_[block] = r;
       runs_.parent[r] = kNoRun;
-      runs_.first_key[r] = block;
+      runs_.first_slot[r] = r;
+      key_[r] = block;
       runs_.length[r] = 1;
       runs_.depth[r] = depth;
       runs_.hits[r] = 0;
@@ -65,15 +68,15 @@ class FlatCache {
     if (r >= runs_.used || !runs_.is_victim(r))
       throw PolicyError("the policy chose run " + std::to_string(r) + ", which is no victim");
     policy_->on_dropped({&r, 1});
-    policy_->on_evicted(r, runs_.first_key[r], 1);
-    run_of_[runs_.first_key[r]] = kNoRun;
-    ++runs_.generation[r];
+    policy_->on_evicted(r, key_[r], 1);
+    run_of_[key_[r]] = kNoRun;
     ++evictions_;
     return r;
   }
 
   std::shared_ptr<RunTable> table_;
   RunTable& runs_;
+  LazyArray<std::uint64_t> key_;  // of each run: its block
   std::vector<RunId> run_of_;
   std::unique_ptr<Policy> policy_;
   std::uint64_t evictions_ = 0;

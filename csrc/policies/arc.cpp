@@ -42,7 +42,7 @@ class Arc final : public RunQueuePolicy {
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
     returned_.reset();
     for (const RunId r : stored) {
-      const std::optional<Ghost> ghost = ghosts_->take(runs_->first_key[r]);
+      const std::optional<Ghost> ghost = ghosts_->take(runs_->first_key(r));
       if (ghost && !ghost->expected) adapt(*ghost);
       queues_->enter(r, ghost ? k2 : k1);
     }

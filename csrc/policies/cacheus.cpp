@@ -86,14 +86,13 @@ class Cacheus final : public Policy {
 
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
     for (const RunId r : stored) {
-      const std::uint64_t key = runs_->first_key[r];
+      const std::uint64_t key = runs_->first_key(r);
       for (std::size_t expert = 0; expert < 2; ++expert) {
         if (regrets_[expert]->take(key) != GhostTable::kNoGhost) weight_[expert] *= std::exp(-rate_.value());
       }
       const double sum = weight_[0] + weight_[1];
       weight_ = {weight_[0] / sum, weight_[1] / sum};
       State& state = (*state_)[r];
-      end_demotion(state);  // an earlier run of this id may have been forgotten while it was held
       const GhostTable::Ghost g = history_->take(key);
       if (g == GhostTable::kNoGhost) {
         state = {.frequency = 1, .queue = kScan, .fresh = true};
@@ -110,7 +109,6 @@ class Cacheus final : public Policy {
   }
 
   void on_split(RunId head, RunId tail) override {
-    end_demotion((*state_)[head]);
     (*state_)[head] = (*state_)[tail];
     demoted_ += (*state_)[head].demoted ? 1 : 0;
   }
@@ -147,6 +145,8 @@ class Cacheus final : public Policy {
     for (const RunId r : runs) end_demotion((*state_)[r]);
   }
 
+  void on_forgotten(RunId run) override { end_demotion((*state_)[run]); }
+
   void on_uncovered(RunId run) override {
     if (!recency_->contains(run)) recency_->prepend((*state_)[run].queue, run);
     frequency_->append(run, (*state_)[run].frequency);
@@ -178,6 +178,9 @@ class Cacheus final : public Policy {
       if (runs_->evictable(r)) blocks[(*state_)[r].queue] += runs_->length[r];
     }
     if (blocks != blocks_) return "the sizes of the queues are wrong";
+    std::uint32_t demoted = 0;
+    for (RunId r = 0; r < runs_->capacity; ++r) demoted += runs_->hittable(r) && (*state_)[r].demoted ? 1 : 0;
+    if (demoted != demoted_) return "the demoted runs are miscounted";
     const std::string wrong = recency_->verify(kQueues);
     return wrong.empty() ? frequency_->verify() : wrong;
   }

@@ -49,6 +49,7 @@ class CostAware final : public Policy {
     events_.emplace(context.runs.capacity, static_cast<std::uint32_t>(most));
     scan_.emplace(context.runs, model_);
     event_of_.emplace(context.runs.capacity);
+    child_.emplace(context.runs.capacity);
     carried_.emplace(context.runs.capacity);
   }
 
@@ -79,7 +80,8 @@ class CostAware final : public Policy {
       const RunId r = stored[i];
       (*event_of_)[r] = 0;
       (*carried_)[r] = {};
-      const EventId e = events_->ghost(runs_->first_key[r]);
+      if (const RunId up = runs_->parent[r]; up != kNoRun) (*child_)[up] = r;
+      const EventId e = events_->ghost(runs_->first_key(r));
       if (e == kNoEvent) continue;
       const std::uint32_t blocks = (*events_)[e].ghosts;
       observe(e, info.now, blocks, true);
@@ -91,6 +93,8 @@ class CostAware final : public Policy {
   void on_split(RunId head, RunId tail) override {
     (*event_of_)[head] = (*event_of_)[tail];
     (*carried_)[head] = {};
+    (*child_)[head] = tail;
+    if (const RunId up = runs_->parent[head]; up != kNoRun && (*child_)[up] == tail) (*child_)[up] = head;
   }
 
   void on_referenced(std::span<const RunId> runs) override {
@@ -172,7 +176,7 @@ class CostAware final : public Policy {
 
   std::string verify() const override { return scan_->verify(); }
   std::size_t bytes() const override {
-    return events_->bytes() + scan_->bytes() + event_of_->size() * sizeof(EventId) + carried_->size() * sizeof(Carried);
+    return events_->bytes() + scan_->bytes() + event_of_->size() * (sizeof(EventId) + sizeof(RunId) + sizeof(Carried));
   }
 
  private:
@@ -193,9 +197,9 @@ class CostAware final : public Policy {
   // often a partial one that never comes back: it does not count.
   bool continues(RunId deepest) const {
     if (runs_->children[deepest] == 0) return true;
-    const RunId tail = runs_->successor[deepest];
-    return runs_->children[deepest] == 1 && tail != kNoRun && runs_->length[tail] == 1 && runs_->children[tail] == 0 &&
-           event_of(tail) == event_of(deepest);
+    const RunId tail = (*child_)[deepest];
+    return runs_->children[deepest] == 1 && runs_->parent[tail] == deepest && runs_->evictable(tail) &&
+           runs_->length[tail] == 1 && runs_->children[tail] == 0 && event_of(tail) == event_of(deepest);
   }
 
   void carry(RunId r, const ReleaseEvent& event, Time /*now*/) {
@@ -309,6 +313,7 @@ class CostAware final : public Policy {
   std::optional<ReleaseEvents> events_;
   std::optional<VictimScan> scan_;
   std::optional<LazyArray<EventId>> event_of_;
+  std::optional<LazyArray<RunId>> child_;  // the last that was stored behind it
   std::optional<LazyArray<Carried>> carried_;
 };
 

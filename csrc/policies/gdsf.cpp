@@ -45,6 +45,7 @@ class Gdsf final : public Policy {
   }
 
   void on_dropped(std::span<const RunId> runs) override { heap_->remove(runs); }
+  void on_forgotten(RunId run) override { heap_->remove({&run, 1}); }
   void on_uncovered(RunId run) override { heap_->place(run); }
 
   RunId choose(std::uint32_t /*wanted*/, Time /*now*/) override {

@@ -12,6 +12,7 @@
 // table. Complexity: O(log leaves) an eviction of a run, and a leaf of the session at each of its requests. 47 bytes a
 // run, allocated in attach().
 #include <algorithm>
+#include <vector>
 
 #include "core/leaf_heap.hpp"
 #include "core/prefix_index.hpp"
@@ -68,16 +69,10 @@ class KvFlow final : public Policy {
   }
 
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
-    for (const RunId r : stored) {
-      disown(r);  // a run that was forgotten while it was held left without a word
-      (*due_)[r] = kUnknown;
-    }
+    for (const RunId r : stored) (*due_)[r] = kUnknown;
   }
 
-  void on_split(RunId head, RunId tail) override {
-    disown(head);
-    own(head, owner(tail), (*due_)[tail]);
-  }
+  void on_split(RunId head, RunId tail) override { own(head, owner(tail), (*due_)[tail]); }
 
   void on_referenced(std::span<const RunId> runs) override {
     for (const RunId r : runs) unlist(r);
@@ -109,6 +104,8 @@ class KvFlow final : public Policy {
     for (const RunId r : runs) disown(r);
   }
 
+  void on_forgotten(RunId run) override { disown(run); }
+
   void on_uncovered(RunId run) override {
     (*distance_)[run] = distance(run);
     list(run);
@@ -118,7 +115,18 @@ class KvFlow final : public Policy {
   void on_trimmed(RunId run) override { heap_->update(run); }
 
   RunId choose(std::uint32_t /*wanted*/, Time /*now*/) override { return heap_->front(); }
-  std::string verify() const override { return heap_->verify(); }
+  std::string verify() const override {
+    std::vector<std::uint32_t> owned(sessions_->size());
+    for (RunId r = 0; r < runs_->capacity; ++r) {
+      if (owner(r) == kNoSlot) continue;
+      if (!runs_->hittable(r)) return "run " + std::to_string(r) + " has an owner, but can be hit no more";
+      ++owned[owner(r)];
+    }
+    for (Slot s = 0; s < used_; ++s) {
+      if (owned[s] > 0 && owned[s] != (*sessions_)[s].runs) return "the runs of a session are miscounted";
+    }
+    return heap_->verify();
+  }
 
   std::size_t bytes() const override {
     return heap_->bytes() + index_->bytes() + sessions_->size() * sizeof(Session) +

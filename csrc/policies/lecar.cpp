@@ -40,7 +40,7 @@ class LeCaR final : public Policy {
 
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
     for (const RunId r : stored) {
-      const GhostTable::Ghost g = ghosts_->take(runs_->first_key[r]);
+      const GhostTable::Ghost g = ghosts_->take(runs_->first_key(r));
       if (g != GhostTable::kNoGhost) learn((*evicted_)[g]);
       clock_ += runs_->length[r];
     }

@@ -36,10 +36,6 @@ class Lfu final : public RunQueuePolicy {
 
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
     for (const RunId r : stored) {
-      const bool stale = queues_->blocks_of(r) > 0;
-      const std::uint32_t from = queues_->queue(r);
-      queues_->leave(r);
-      if (stale) drop_if_empty(from);
       queues_->enter(r, group_after(end_, 1));
     }
   }
@@ -58,6 +54,12 @@ class Lfu final : public RunQueuePolicy {
   void on_dropped(std::span<const RunId> runs) override {
     RunQueuePolicy::on_dropped(runs);
     for (const RunId r : runs) drop_if_empty(queues_->queue(r));
+  }
+
+  void on_forgotten(RunId run) override {
+    if (queues_->blocks_of(run) == 0) return;
+    RunQueuePolicy::on_forgotten(run);
+    drop_if_empty(queues_->queue(run));
   }
 
   RunId choose(std::uint32_t /*wanted*/, Time /*now*/) override {

@@ -95,7 +95,7 @@ class Lhd final : public LeafArrayPolicy {
     sample_from(*runs_);
     past_.emplace(runs_->capacity);
     densities_.emplace();
-    explorers_left_ = runs_->capacity / 100;
+    explorers_left_ = most_explorers();
     // A block lives for some capacities; ages of a hundredth of one are exact enough, and leave room for 200.
     while ((std::uint64_t{kAges} << age_shift_) < std::uint64_t{runs_->capacity} * 100) ++age_shift_;
     newest_.fill(kNoRun);
@@ -115,7 +115,6 @@ class Lhd final : public LeafArrayPolicy {
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
     for (const RunId r : stored) {
       Past& past = (*past_)[r];
-      end_exploring(past);  // an earlier run of this id may have been forgotten while it was held
       past = {};
       refer(r);
       if (!past.explorer && density(r) < victim_density_) newest_[next_newest_++ % newest_.size()] = r;
@@ -123,7 +122,6 @@ class Lhd final : public LeafArrayPolicy {
   }
 
   void on_split(RunId head, RunId tail) override {
-    end_exploring((*past_)[head]);
     (*past_)[head] = (*past_)[tail];
     (*past_)[head].explorer = false;
   }
@@ -132,6 +130,8 @@ class Lhd final : public LeafArrayPolicy {
     leaves_->remove(runs);
     for (const RunId r : runs) end_exploring((*past_)[r]);
   }
+
+  void on_forgotten(RunId run) override { end_exploring((*past_)[run]); }
 
   void on_evicted(RunId run, std::uint64_t /*key*/, std::uint32_t blocks) override {
     const Past& past = (*past_)[run];
@@ -155,6 +155,12 @@ class Lhd final : public LeafArrayPolicy {
     }
     victim_density_ = decay_ * victim_density_ + (1 - decay_) * std::max(least, 0.F);
     return victim;
+  }
+
+  std::string verify() const override {
+    std::uint32_t explorers = explorers_left_;
+    for (RunId r = 0; r < runs_->capacity; ++r) explorers += runs_->hittable(r) && (*past_)[r].explorer ? 1 : 0;
+    return explorers == most_explorers() ? leaves_->verify() : "the explorers are miscounted";
   }
 
   std::size_t bytes() const override { return leaves_->bytes() + past_->size() * sizeof(Past) + densities_->bytes(); }
@@ -199,6 +205,8 @@ class Lhd final : public LeafArrayPolicy {
     learned_at_ = clock_;
     ++learned_;
   }
+
+  std::uint32_t most_explorers() const { return runs_->capacity / 100; }
 
   void end_exploring(Past& past) {
     explorers_left_ += past.explorer ? 1 : 0;

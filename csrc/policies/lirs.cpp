@@ -59,8 +59,7 @@ class Lirs final : public RunQueuePolicy {
 
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
     for (const RunId r : stored) {
-      leave_s(r);
-      const std::optional<Ghost> ghost = ghosts_->take(runs_->first_key[r]);
+      const std::optional<Ghost> ghost = ghosts_->take(runs_->first_key(r));
       if (ghost && !ghost->expected) unlink(*ghost);
       const bool filling = std::uint64_t{queues_->blocks(kLir)} + runs_->length[r] <= most_lir_;
       queues_->enter(r, ghost || filling ? kLir : kHir);
@@ -72,7 +71,6 @@ class Lirs final : public RunQueuePolicy {
   }
 
   void on_split(RunId head, RunId tail) override {
-    leave_s(head);
     in_s_blocks_ -= (*in_s_)[tail] != 0 ? queues_->blocks_of(tail) : 0;
     queues_->split(head, tail);
     if ((*in_s_)[tail] == 0) return;
@@ -96,11 +94,17 @@ class Lirs final : public RunQueuePolicy {
 
   void on_dropped(std::span<const RunId> runs) override {
     for (const RunId r : runs) {
-      if (r == chosen_ && (*in_s_)[r] != 0) leave_ghost(r, runs_->first_key[r], runs_->length[r]);
+      if (r == chosen_ && (*in_s_)[r] != 0) leave_ghost(r, runs_->first_key(r), runs_->length[r]);
       leave_s(r);
       queues_->leave(r);
     }
     chosen_ = kNoRun;
+    prune();
+  }
+
+  void on_forgotten(RunId run) override {
+    leave_s(run);
+    queues_->leave(run);
     prune();
   }
 

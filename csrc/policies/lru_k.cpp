@@ -32,9 +32,8 @@ class LruK final : public Policy {
   }
 
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
-    heap_->remove(stored);  // an earlier run of this id may have been forgotten while it was held
     for (const RunId r : stored) {
-      const GhostTable::Ghost g = ghosts_->take(runs_->first_key[r]);
+      const GhostTable::Ghost g = ghosts_->take(runs_->first_key(r));
       for (std::uint32_t i = 0; i < k_; ++i) {
         time(r, i) = g == GhostTable::kNoGhost ? 0 : (*ghost_times_)[std::size_t{g} * k_ + i];
       }
@@ -43,7 +42,6 @@ class LruK final : public Policy {
 
   void on_split(RunId head, RunId tail) override {
     for (std::uint32_t i = 0; i < k_; ++i) time(head, i) = time(tail, i);
-    heap_->remove({&head, 1});
     heap_->copy_rank(tail, head);
   }
 
@@ -69,6 +67,8 @@ class LruK final : public Policy {
     on_referenced(runs);
     heap_->remove(runs);
   }
+
+  void on_forgotten(RunId run) override { heap_->remove({&run, 1}); }
 
   void on_uncovered(RunId run) override {
     if (time(run, k_ - 1) > 0) {

@@ -42,7 +42,7 @@ class Mq final : public RunQueuePolicy {
 
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
     for (const RunId r : stored) {
-      const std::optional<Ghost> ghost = ghosts_->take(runs_->first_key[r]);
+      const std::optional<Ghost> ghost = ghosts_->take(runs_->first_key(r));
       (*use_)[r].frequency = ghost ? ghost->value : 0;
       queues_->enter(r, 0);
       count(r);

@@ -44,7 +44,7 @@ class S3Fifo final : public RunQueuePolicy {
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
     for (const RunId r : stored) {
       const bool filling = !evicting_ && queues_->blocks(kSmall) >= most_small_;
-      queues_->enter(r, ghosts_->take(runs_->first_key[r]) || filling ? kMain : kSmall);
+      queues_->enter(r, ghosts_->take(runs_->first_key(r)) || filling ? kMain : kSmall);
       queues_->append(r);
       (*hits_)[r] = 0;
     }

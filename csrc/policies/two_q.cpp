@@ -33,7 +33,7 @@ class TwoQ final : public RunQueuePolicy {
 
   void on_stored(std::span<const RunId> stored, const RequestInfo& /*info*/) override {
     for (const RunId r : stored) {
-      queues_->enter(r, a1out_->take(runs_->first_key[r]) ? kAm : kA1in);
+      queues_->enter(r, a1out_->take(runs_->first_key(r)) ? kAm : kA1in);
       queues_->append(r);
     }
   }

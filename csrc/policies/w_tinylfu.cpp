@@ -34,7 +34,7 @@ class WTinyLfu final : public Policy {
   }
 
   void on_hit(std::span<const RunId> hit, const RequestInfo& /*info*/) override {
-    for (const RunId r : hit) sketch_->add(runs_->first_key[r], 1, runs_->length[r]);
+    for (const RunId r : hit) sketch_->add(runs_->first_key(r), 1, runs_->length[r]);
   }
 
   void on_stored(std::span<const RunId> stored, const RequestInfo& info) override {
@@ -44,8 +44,8 @@ class WTinyLfu final : public Policy {
 
   void on_split(RunId head, RunId tail) override {
     (*segment_)[head] = (*segment_)[tail];
-    const std::uint64_t key = runs_->first_key[tail];
-    const std::uint32_t seen = sketch_->count(runs_->first_key[head]);
+    const std::uint64_t key = runs_->first_key(tail);
+    const std::uint32_t seen = sketch_->count(runs_->first_key(head));
     sketch_->add(key, seen - std::min(seen, sketch_->count(key)), 0);
   }
 
@@ -86,7 +86,7 @@ class WTinyLfu final : public Policy {
     if (candidate == kNoRun) return in_main;
     if (in_main == kNoRun) return candidate;
     if (blocks_[kWindow] + wanted <= window_) return in_main;
-    if (sketch_->count(runs_->first_key[candidate]) <= sketch_->count(runs_->first_key[in_main])) return candidate;
+    if (sketch_->count(runs_->first_key(candidate)) <= sketch_->count(runs_->first_key(in_main))) return candidate;
     move(candidate, kProbation);
     return in_main;
   }

@@ -80,6 +80,11 @@ class CheckedPolicy final : public Policy {
     policy_->on_evicted(run, key, blocks);
   }
 
+  void on_forgotten(RunId run) override {
+    CHECK(!evictable_.contains(run));
+    policy_->on_forgotten(run);
+  }
+
   void on_priority(RunId run) override { policy_->on_priority(run); }
   bool honours_priority() const override { return policy_->honours_priority(); }
   void check() const override { policy_->check(); }

@@ -1,5 +1,7 @@
 // What the pool promises, case by case, on pools small enough to follow by hand.
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 
 #include "check.hpp"
 #include "kvopt/error.hpp"
@@ -126,6 +128,29 @@ void forgotten_content_is_never_hit() {
   }
 }
 
+// Forgotten while it is held: it counts in no queue of a policy from that moment on, which verify() asks.
+void what_is_forgotten_counts_nowhere() {
+  for (const PolicyInfo& policy : policies()) {
+    if (policy.offline) continue;
+    Server s({.capacity = 64, .lease_budget = 8}, policy.name);
+    for (std::uint64_t key = 100; key < 160; key += 4) s.serve({key, key + 1, key + 2});
+    Allocation held = s.hold({1, 2, 3, 4, 5});
+    s.release(held);
+    held = s.hold({1, 2, 3, 4, 5, 6});  // a hit, by which it may have gone to another queue
+    s.pool.lease(held, 4, 10, s.now);
+    s.pool.forget(std::vector{s.blocks(held)[1]});
+    CHECK_EQUAL(s.pool.verify(), std::vector<std::string>{});
+    s.serve({7, 8, 9});
+    CHECK_EQUAL(s.pool.verify(), std::vector<std::string>{});
+    s.release(held);
+    s.pool.expire(s.now = 10);
+    CHECK_EQUAL(s.pool.verify(), std::vector<std::string>{});
+    CHECK_EQUAL(s.match({1, 2}), 1U);
+    for (std::uint64_t key = 200; key < 400; key += 4) s.serve({key, key + 1, key + 2, key + 3});
+    CHECK_EQUAL(s.pool.verify(), std::vector<std::string>{});
+  }
+}
+
 // Cutting several runs at once, where ids of runs that are given up are used again at once.
 void forgetting_leaves_every_order_whole() {
   for (const PolicyInfo& policy : policies()) {
@@ -171,6 +196,44 @@ void flat_repeats_are_counted_once() {
   CHECK_EQUAL(s.pool.counts().evictable, 1U);
 }
 
+// What a request holds cannot be copied, so it is let go of once; what was moved from holds nothing.
+static_assert(!std::is_copy_constructible_v<Allocation> && !std::is_copy_assignable_v<Allocation>);
+
+void an_allocation_is_released_once() {
+  Server s({.capacity = 4});
+  Allocation a = s.hold({1, 2});
+  Allocation b = std::move(a);
+  CHECK_THROWS(StaleBlockError, s.pool.release(a, {}));  // NOLINT(bugprone-use-after-move): what is tested
+  CHECK_EQUAL(b.size(), 2U);
+  s.release(b);
+  CHECK_THROWS(StaleBlockError, s.pool.release(b, {}));
+  CHECK_EQUAL(s.pool.counts().evictable, 2U);
+}
+
+// As many may hold a prefix as can be counted, and nobody more; leases count too.
+void holders_are_counted_to_a_limit() {
+  for (const Rule rule : {Rule::kPrefix, Rule::kFlat}) {
+    const Numbers prompt = {1, 2};
+    std::vector<Allocation> holders(kMostReferences);
+    BlockPool pool({.capacity = 8, .rule = rule, .lease_budget = 4}, make_policy(parse_policy("lru")));
+    for (Allocation& holder : holders) {
+      pool.acquire(holder, Server::keys(prompt), 2, {});
+      pool.commit(holder, {.hashes = prompt.data() + holder.hit(), .count = 2 - holder.hit()}, {});
+    }
+    Allocation refused;
+    CHECK_THROWS(ReferenceCountError, pool.acquire(refused, Server::keys(prompt), 2, {}));
+    CHECK_THROWS(ReferenceCountError, pool.lease(holders[0], 1, 1, 0));
+    CHECK(!refused.live());
+    CHECK_EQUAL(pool.verify(), std::vector<std::string>{});
+    pool.release(holders.back(), {});
+    pool.lease(holders[0], 2, 1, 0);
+    CHECK_THROWS(ReferenceCountError, pool.acquire(refused, Server::keys(prompt), 2, {}));
+    pool.release(holders[1], {});
+    pool.acquire(refused, Server::keys(prompt), 2, {});
+    CHECK_EQUAL(pool.counts().referenced, 2U);
+  }
+}
+
 // An allocation that another pool made, or that was released, is refused everywhere.
 void handles_go_stale() {
   Server s({.capacity = 4});
@@ -208,9 +271,12 @@ int main() {
                   {"a refused request changes nothing", a_refused_request_changes_nothing},
                   {"blocks without a key go first", blocks_without_a_key_go_first},
                   {"forgotten content is never hit", forgotten_content_is_never_hit},
+                  {"what is forgotten counts nowhere", what_is_forgotten_counts_nowhere},
                   {"forgetting leaves every order whole", forgetting_leaves_every_order_whole},
                   {"flat blocks stand alone", flat_blocks_stand_alone},
                   {"flat repeats are counted once", flat_repeats_are_counted_once},
+                  {"an allocation is released once", an_allocation_is_released_once},
+                  {"holders are counted to a limit", holders_are_counted_to_a_limit},
                   {"handles go stale", handles_go_stale},
                   {"options are checked", options_are_checked}});
 }

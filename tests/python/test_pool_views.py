@@ -12,7 +12,7 @@ from kvopt.cache import BlockPool, RunTable
 from kvopt.policies import DummyPolicy
 
 COLUMNS = (
-    "parent", "length", "depth", "children", "references", "leases", "hits", "generation", "last_use", "priority",
+    "parent", "length", "depth", "children", "references", "leases", "hits", "last_use", "priority",
 )  # fmt: skip
 NO_RUN = 2**32 - 1
 

@@ -17,6 +17,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kvopt/policy.hpp"
@@ -48,10 +49,19 @@ struct Keys {
 // A 64-bit digest of a byte-string key, for Keys::hashes. Keys are still compared in full.
 std::uint64_t key_digest(const std::uint8_t* key, std::size_t size);
 
-// What one request holds. Owned by the caller; reusable after release. Under the flat rule it holds each of its runs by
-// itself, else the deepest run and everything in front of it.
+// What one request holds. Owned by the caller, who releases it before it goes; reusable after release. It can be moved
+// but not copied, so that nothing is let go of twice. Under the flat rule it holds each of its runs by itself, else the
+// deepest run and everything in front of it.
 class Allocation {
  public:
+  Allocation() = default;
+  Allocation(Allocation&& other) noexcept { swap(other); }
+  Allocation& operator=(Allocation&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Allocation() = default;
+
   std::uint32_t hit() const { return hit_; }              // leading blocks that were found cached
   std::uint32_t committed() const { return committed_; }  // leading blocks that carry a key
   std::uint32_t size() const { return committed_ + static_cast<std::uint32_t>(pending_.size() - next_pending_); }
@@ -60,6 +70,18 @@ class Allocation {
 
  private:
   friend class BlockPool;
+
+  void swap(Allocation& other) noexcept {
+    std::swap(owner_, other.owner_);
+    std::swap(tail_, other.tail_);
+    std::swap(own_tail_, other.own_tail_);
+    std::swap(hit_, other.hit_);
+    std::swap(committed_, other.committed_);
+    flat_.swap(other.flat_);
+    pending_.swap(other.pending_);
+    std::swap(next_pending_, other.next_pending_);
+  }
+
   const BlockPool* owner_ = nullptr;
   RunId tail_ = kNoRun;
   bool own_tail_ = false;  // the deepest run was stored by this allocation
@@ -105,7 +127,7 @@ class BlockPool {
 
   // References the longest cached prefix (of at most max_hit blocks) and total - hit empty blocks into `allocation`,
   // evicting as needed; with reclaim_leases also ends leases, latest deadline first, rather than fail. Throws
-  // NotEnoughBlocksError.
+  // NotEnoughBlocksError, or ReferenceCountError when as many hold the prefix already as can be counted (65,535).
   void acquire(Allocation& allocation, Keys keys, std::size_t total, const RequestInfo& info,
                std::size_t max_hit = SIZE_MAX, bool reclaim_leases = false);
 
@@ -152,13 +174,14 @@ class BlockPool {
   PoolStats stats() const;
   const RunTable& runs() const { return runs_; }
   const PoolOptions& options() const { return options_; }
+  Time now() const { return now_; }  // the latest time that a call named; -kNever before the first
   Policy& policy() { return *policy_; }
 
   // Every invariant, in full. Empty when all hold; else one sentence a violation.
   std::vector<std::string> verify() const;
 
  private:
-  struct Storage;  // slots, index, leases, retentions
+  struct Storage;  // empty blocks, slots, index, leases, retentions
   struct Path {    // a match: blocks [0, hit), the last `in_tail` of them in `tail`
     RunId tail = kNoRun;
     std::uint32_t in_tail = 0;
@@ -175,13 +198,14 @@ class BlockPool {
 
   bool same_key(RunId r, const Keys& keys, std::size_t i) const;
   std::uint32_t common(RunId r, const Keys& keys, std::size_t i, std::size_t n) const;
-  RunId child_with_key(RunId parent, const Keys& keys, std::size_t i) const;
+  RunId run_with_key(RunId parent, const Keys& keys, std::size_t i) const;
   Path walk(const Keys& keys, std::size_t limit) const;
   std::size_t available_on(RunId tail, std::uint32_t in_tail, bool leased) const;
 
   std::size_t hold_flat(Allocation& allocation, const Keys& keys, std::size_t total, const RequestInfo& info,
                         std::size_t max_hit, bool reclaim_leases);
   void gather_path(RunId tail);
+  void check_countable(std::span<const RunId> runs);
   void reference(std::span<const RunId> runs, bool hit, const RequestInfo& info);
   void dereference(std::span<const RunId> runs, const RequestInfo& info);
   void take_room(std::vector<BlockId>& out, std::size_t n, Time now, bool reclaim_leases);
@@ -196,10 +220,10 @@ class BlockPool {
   bool is_duplicate(RunId parent, const Keys& keys, std::size_t i, std::uint32_t depth) const;
   std::uint32_t extend_own_tail(Allocation& allocation, const Keys& keys, std::size_t i);
   std::uint32_t store_run(Allocation& allocation, const Keys& keys, std::size_t i);
-  void unlink(RunId r);
   void free_run(RunId r);
   void give_up(RunId r);
   void end_lease_at(std::size_t slot, Time now);
+  void tell_priority(RunId r);
   std::size_t end_due(Time now);
   void finish(Time now);
 
@@ -208,7 +232,6 @@ class BlockPool {
   RunTable& runs_;  // *table_
   std::unique_ptr<Storage> storage_;
   std::unique_ptr<Policy> policy_;
-  std::vector<BlockId> empty_ids_;
   RunId first_free_run_ = kNoRun;
   std::uint32_t evictable_ = 0;
   std::uint32_t leased_ = 0;

@@ -23,8 +23,9 @@
 
 namespace kvopt {
 
-// Rises with every change to a type or virtual function that a plugin sees.
-inline constexpr std::uint32_t kPluginVersion = 1;
+// Rises with every change to a type or virtual function that a plugin sees: tests/cpp/test_plugin_interface.cpp fails
+// where it does not.
+inline constexpr std::uint32_t kPluginVersion = 2;
 
 enum class StandardLibrary : std::uint32_t { kOther, kLibstdcxx, kLibstdcxxBefore11, kLibcxx };
 

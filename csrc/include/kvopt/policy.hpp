@@ -83,7 +83,9 @@ class Policy {
   virtual void on_evictable(std::span<const RunId> runs, const RequestInfo& info) = 0;
   // Evictable runs that the pool takes away: chosen, cleared or forgotten.
   virtual void on_dropped(std::span<const RunId> runs) = 0;
-  // A dropped run will not be evicted but was cleared or forgotten: its content is of no use to anybody.
+  // The content of a run was cleared or forgotten: it is of no use to anybody. Comes after on_dropped() where the run
+  // was evictable. Where a request or a lease holds it, this is the last hook that names it until its id is stored
+  // anew.
   virtual void on_forgotten(RunId /*run*/) {}
   // An evictable run lost its last child: it is a possible victim now.
   virtual void on_uncovered(RunId /*run*/) {}
