@@ -1,13 +1,14 @@
 #include <pybind11/stl.h>
 
-#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
 
 #include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
+#include "bindings/key_argument.hpp"
 #include "bindings/python_policy.hpp"
+#include "bindings/python_pool.hpp"
 #include "bindings/rule.hpp"
 #include "kvopt/block_pool.hpp"
 #include "kvopt/error.hpp"
@@ -15,61 +16,6 @@
 namespace kvopt::bindings {
 
 namespace {
-
-// Keys as the caller has them: uint64[n], or byte strings as a uint8[n, key_bytes] array or a sequence of bytes.
-class KeyArgument {
- public:
-  KeyArgument(const py::object& keys, std::uint32_t key_bytes) {
-    if (key_bytes == 0) {
-      hashes_ = to_integers<std::uint64_t>(keys);
-      if (!hashes_ || hashes_.ndim() != 1) {
-        PyErr_Clear();
-        throw ConfigError("keys must be a one-dimensional array of unsigned 64-bit integers");
-      }
-      view_ = {.hashes = hashes_.data(), .count = static_cast<std::size_t>(hashes_.size())};
-      return;
-    }
-    if (py::isinstance<py::array>(keys)) {
-      bytes_ = Array<std::uint8_t>::ensure(keys);
-      if (!bytes_ || bytes_.ndim() != 2 || bytes_.shape(1) != key_bytes) {
-        PyErr_Clear();
-        throw ConfigError("keys must be uint8 of shape (n, " + std::to_string(key_bytes) + ")");
-      }
-    } else {
-      gather(keys, key_bytes);
-    }
-    const auto n = static_cast<std::size_t>(bytes_.shape(0));
-    digests_.resize(n);
-    for (std::size_t i = 0; i < n; ++i) digests_[i] = key_digest(bytes_.data() + i * key_bytes, key_bytes);
-    view_ = {.hashes = digests_.data(), .bytes = bytes_.data(), .count = n};
-  }
-
-  Keys view() const { return view_; }
-
- private:
-  void gather(const py::object& keys, std::uint32_t key_bytes) {
-    const std::string expected = "byte strings of length " + std::to_string(key_bytes);
-    if (!py::isinstance<py::sequence>(keys)) {
-      throw ConfigError("keys is " + py::cast<std::string>(py::repr(keys)) + "; it must be a sequence of " + expected);
-    }
-    const auto sequence = py::reinterpret_borrow<py::sequence>(keys);
-    bytes_ = Array<std::uint8_t>({static_cast<py::ssize_t>(sequence.size()), static_cast<py::ssize_t>(key_bytes)});
-    std::uint8_t* out = bytes_.mutable_data();
-    for (std::size_t i = 0; i < sequence.size(); ++i) {
-      const py::object key = sequence[i];
-      if (!py::isinstance<py::bytes>(key) || PyBytes_GET_SIZE(key.ptr()) != static_cast<py::ssize_t>(key_bytes)) {
-        throw ConfigError("key " + std::to_string(i) + " is " + py::cast<std::string>(py::repr(key)) +
-                          "; this pool's keys are " + expected);
-      }
-      out = std::copy_n(reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(key.ptr())), key_bytes, out);
-    }
-  }
-
-  Array<std::uint64_t> hashes_;
-  Array<std::uint8_t> bytes_;
-  std::vector<std::uint64_t> digests_;
-  Keys view_;
-};
 
 // What RequestInfo an argument means: seconds, or a whole record.
 RequestInfo to_info(const py::object& now) {
@@ -128,9 +74,9 @@ Lifetime to_lifetime(const std::string& lifetime) {
   throw ConfigError("lifetime is '" + lifetime + "'; it must be 'fixed' or 'refresh'");
 }
 
-std::unique_ptr<BlockPool> make_pool(std::int64_t capacity, const py::object& policy, const std::string& rule,
-                                     std::int64_t key_bytes, std::int64_t lease_budget, bool retention,
-                                     std::int64_t block_tokens, double p_star) {
+std::unique_ptr<PythonPool> make_pool(std::int64_t capacity, const py::object& policy, const std::string& rule,
+                                      std::int64_t key_bytes, std::int64_t lease_budget, bool retention,
+                                      std::int64_t block_tokens, double p_star) {
   const PoolOptions options{.capacity = to_count(capacity, "capacity"),
                             .rule = to_rule(rule),
                             .key_bytes = to_count(key_bytes, "key_bytes"),
@@ -139,27 +85,35 @@ std::unique_ptr<BlockPool> make_pool(std::int64_t capacity, const py::object& po
                             .block_tokens = to_count(block_tokens, "block_tokens"),
                             .p_star = p_star};
   check(options);  // before the policy object counts as attached
-  return std::make_unique<BlockPool>(options, to_policy(policy));
+  return std::make_unique<PythonPool>(options, to_policy(policy));
 }
 
 }  // namespace
 
 void bind_block_pool(py::module_& m) {
-  py::class_<Allocation>(m, "Allocation", "The blocks that one request holds, root first; made by BlockPool.acquire.")
+  py::class_<PythonAllocation>(
+      m, "Allocation",
+      "The blocks that one request holds, root first; made by BlockPool.acquire. Release it: a policy learns from the "
+      "time of it and from what is known of the request. One that is dropped unreleased is released at the latest time "
+      "that its pool was told, with nothing known.")
       .def_property_readonly(
           "blocks",
-          [](const Allocation& a) {
-            std::vector<BlockId> blocks(a.size());
-            if (a.live()) a.owner()->blocks_of(a, blocks);
+          [](const PythonAllocation& a) {
+            std::vector<BlockId> blocks(a.allocation.size());
+            if (a.allocation.live()) a.pool->pool().blocks_of(a.allocation, blocks);
             return to_array(std::move(blocks));
           },
           "uint32: block ids, first to last (a copy); empty once it is released.")
-      .def("__len__", &Allocation::size)
-      .def_property_readonly("hit", &Allocation::hit, "Leading blocks that were found cached.")
-      .def_property_readonly("committed", &Allocation::committed, "Leading blocks that carry a key.")
-      .def_property_readonly("live", &Allocation::live, "False once it is released.");
+      .def("__len__", [](const PythonAllocation& a) { return a.allocation.size(); })
+      .def_property_readonly(
+          "hit", [](const PythonAllocation& a) { return a.allocation.hit(); }, "Leading blocks that were found cached.")
+      .def_property_readonly(
+          "committed", [](const PythonAllocation& a) { return a.allocation.committed(); },
+          "Leading blocks that carry a key.")
+      .def_property_readonly(
+          "live", [](const PythonAllocation& a) { return a.allocation.live(); }, "False once it is released.");
 
-  py::class_<BlockPool>(
+  py::class_<PythonPool>(
       m, "BlockPool",
       "The blocks of one KV cache. A request's life: match, acquire, commit, extend, release. Each call "
       "either succeeds whole or raises one of kvopt.errors with nothing changed. `now` is seconds on "
@@ -175,21 +129,25 @@ void bind_block_pool(py::module_& m) {
            "or UnknownPolicyError.")
       .def(
           "match",
-          [](const BlockPool& p, const py::object& keys) {
-            const KeyArgument argument(keys, p.options().key_bytes);
-            return p.match(argument.view());
+          [](const PythonPool& p, const py::object& keys) {
+            const KeyArgument argument(keys, p.pool().options().key_bytes);
+            return p.pool().match(argument.view());
           },
           py::arg("keys"), "How many leading keys are cached. No side effect.")
       .def(
           "acquire",
-          [](BlockPool& p, const py::object& keys, std::optional<std::int64_t> total, const py::object& now,
+          [](PythonPool& p, const py::object& keys, std::optional<std::int64_t> total, const py::object& now,
              std::optional<std::int64_t> max_hit, bool reclaim_leases) {
-            const KeyArgument argument(keys, p.options().key_bytes);
+            const KeyArgument argument(keys, p.pool().options().key_bytes);
             const Keys view = argument.view();
-            auto allocation = std::make_unique<Allocation>();
-            p.acquire(*allocation, view, total ? to_size(*total, "total") : view.count, to_info(now),
-                      max_hit ? to_size(*max_hit, "max_hit") : SIZE_MAX, reclaim_leases);
-            return allocation;
+            const std::size_t blocks = total ? to_size(*total, "total") : view.count;
+            const std::size_t most = max_hit ? to_size(*max_hit, "max_hit") : SIZE_MAX;
+            const RequestInfo info = to_info(now);
+            return p.call([&](BlockPool& pool) {
+              auto made = std::make_unique<PythonAllocation>(p);
+              pool.acquire(made->allocation, view, blocks, info, most, reclaim_leases);
+              return made;
+            });
           },
           py::arg("keys"), py::arg("total") = py::none(), py::kw_only(), py::arg("now"),
           py::arg("max_hit") = py::none(), py::arg("reclaim_leases") = false, py::keep_alive<0, 1>(),
@@ -197,45 +155,64 @@ void bind_block_pool(py::module_& m) {
           "evicting as "
           "needed; total defaults to the number of keys. reclaim_leases: end leases, latest deadline first, rather "
           "than "
-          "fail. Raises NotEnoughBlocksError, PolicyError, or PoolError when time goes back.")
+          "fail. Raises NotEnoughBlocksError, PolicyError, ReferenceCountError (65,535 holders of the prefix are the "
+          "most), "
+          "or PoolError when time goes back.")
       .def(
           "extend",
-          [](BlockPool& p, Allocation& a, std::int64_t n, const py::object& now, bool reclaim_leases) {
-            p.extend(a, to_size(n, "n"), to_info(now), reclaim_leases);
+          [](PythonPool& p, PythonAllocation& a, std::int64_t n, const py::object& now, bool reclaim_leases) {
+            const std::size_t blocks = to_size(n, "n");
+            const RequestInfo info = to_info(now);
+            p.call([&](BlockPool& pool) { pool.extend(a.allocation, blocks, info, reclaim_leases); });
           },
           py::arg("allocation"), py::arg("n") = 1, py::kw_only(), py::arg("now"), py::arg("reclaim_leases") = false,
           "Add n empty blocks at the end. Raises NotEnoughBlocksError, StaleBlockError.")
       .def(
           "commit",
-          [](BlockPool& p, Allocation& a, const py::object& keys, const py::object& now) {
-            const KeyArgument argument(keys, p.options().key_bytes);
-            p.commit(a, argument.view(), to_info(now));
+          [](PythonPool& p, PythonAllocation& a, const py::object& keys, const py::object& now) {
+            const KeyArgument argument(keys, p.pool().options().key_bytes);
+            const RequestInfo info = to_info(now);
+            p.call([&](BlockPool& pool) { pool.commit(a.allocation, argument.view(), info); });
           },
           py::arg("allocation"), py::arg("keys"), py::kw_only(), py::arg("now"),
           "Give keys to the next blocks of the allocation, which have become full. Raises PoolError, StaleBlockError.")
       .def(
-          "release", [](BlockPool& p, Allocation& a, const py::object& now) { p.release(a, to_info(now)); },
+          "release",
+          [](PythonPool& p, PythonAllocation& a, const py::object& now) {
+            const RequestInfo info = to_info(now);
+            p.call([&](BlockPool& pool) { pool.release(a.allocation, info); });
+          },
           py::arg("allocation"), py::kw_only(), py::arg("now"),
           "Let go of all blocks; those without a key are empty at once. Raises StaleBlockError on a second release.")
       .def(
           "lease",
-          [](BlockPool& p, const Allocation& a, std::int64_t n, double deadline, double now) {
-            return p.lease(a, to_size(n, "n"), deadline, now);
+          [](PythonPool& p, const PythonAllocation& a, std::int64_t n, double deadline, double now) {
+            const std::size_t blocks = to_size(n, "n");
+            return p.call([&](BlockPool& pool) { return pool.lease(a.allocation, blocks, deadline, now); });
           },
           py::arg("allocation"), py::arg("n"), py::kw_only(), py::arg("deadline"), py::arg("now"),
           "Pin the first n committed blocks until the deadline. Returns the lease's id. Raises LeaseError beyond the "
           "budget.")
-      .def("end_lease", &BlockPool::end_lease, py::arg("lease"), py::kw_only(), py::arg("now"),
-           "End a lease early. Raises LeaseError when it is unknown or over.")
+      .def(
+          "end_lease",
+          [](PythonPool& p, LeaseId lease, double now) {
+            p.call([&](BlockPool& pool) { pool.end_lease(lease, now); });
+          },
+          py::arg("lease"), py::kw_only(), py::arg("now"),
+          "End a lease early. Raises LeaseError when it is unknown or over.")
       .def(
           "retain",
-          [](BlockPool& p, const Allocation& a, std::int64_t first, std::int64_t n, std::int64_t priority,
+          [](PythonPool& p, const PythonAllocation& a, std::int64_t first, std::int64_t n, std::int64_t priority,
              double duration, const std::string& lifetime, double now) {
             if (priority < 0 || priority > kMaxPriority) {
               throw ConfigError("priority " + std::to_string(priority) + "; it must be 0 to 100");
             }
-            p.retain(a, to_size(first, "first"), to_size(n, "n"), static_cast<std::uint8_t>(priority), duration,
-                     to_lifetime(lifetime), now);
+            const std::size_t start = to_size(first, "first");
+            const std::size_t blocks = to_size(n, "n");
+            const Lifetime kind = to_lifetime(lifetime);
+            p.call([&](BlockPool& pool) {
+              pool.retain(a.allocation, start, blocks, static_cast<std::uint8_t>(priority), duration, kind, now);
+            });
           },
           py::arg("allocation"), py::arg("first"), py::arg("n"), py::kw_only(), py::arg("priority"),
           py::arg("duration") = kNever, py::arg("lifetime") = "fixed", py::arg("now"),
@@ -243,31 +220,44 @@ void bind_block_pool(py::module_& m) {
           "it "
           "is the default again. lifetime: 'fixed', or 'refresh' (a hit renews it). Raises ConfigError, "
           "StaleBlockError.")
-      .def("expire", &BlockPool::expire, py::arg("now"),
-           "End leases and retentions that are due; returns how many. Acquire, extend, evict and lease do it first.")
       .def(
-          "evict", [](BlockPool& p, std::int64_t n, double now) { return to_array(p.evict(to_size(n, "n"), now)); },
+          "expire", [](PythonPool& p, double now) { return p.call([&](BlockPool& pool) { return pool.expire(now); }); },
+          py::arg("now"),
+          "End leases and retentions that are due; returns how many. Acquire, extend, evict and lease do it first.")
+      .def(
+          "evict",
+          [](PythonPool& p, std::int64_t n, double now) {
+            const std::size_t blocks = to_size(n, "n");
+            return to_array(p.call([&](BlockPool& pool) { return pool.evict(blocks, now); }));
+          },
           py::arg("n"), py::kw_only(), py::arg("now"),
           "Evict exactly n blocks (uint32, in order). Raises NotEnoughBlocksError with nothing changed.")
       .def(
-          "forget", [](BlockPool& p, const Array<BlockId>& blocks) { p.forget(as_span(blocks)); }, py::arg("blocks"),
+          "forget",
+          [](PythonPool& p, const Array<BlockId>& blocks) {
+            p.call([&](BlockPool& pool) { pool.forget(as_span(blocks)); });
+          },
+          py::arg("blocks"),
           "Take the content of cached blocks away, with everything behind them under the prefix rule. Blocks that are "
           "referenced stay with their holders, without a key. Raises StaleBlockError.")
-      .def("clear", &BlockPool::clear,
-           "Drop all cached content and leases. Raises PoolError while requests hold blocks.")
       .def(
-          "counts", [](const BlockPool& p) { return to_dict(p.counts()); },
+          "clear", [](PythonPool& p) { p.call([](BlockPool& pool) { pool.clear(); }); },
+          "Drop all cached content and leases. Raises PoolError while requests hold blocks.")
+      .def(
+          "counts", [](const PythonPool& p) { return to_dict(p.pool().counts()); },
           "capacity, empty, evictable, referenced and leased blocks; the last four add up to the first.")
       .def(
-          "stats", [](const BlockPool& p) { return to_dict(p.stats()); },
+          "stats", [](const PythonPool& p) { return to_dict(p.pool().stats()); },
           "counts() and totals since construction: requests, hit, new and stored blocks, dropped blocks by reason, "
           "leases and retentions ended, runs, and the bytes held if every block were a run of its own.")
-      .def("verify", &BlockPool::verify,
-           "Check every invariant in full. Returns one sentence a violation; empty when all hold.")
+      .def(
+          "verify", [](const PythonPool& p) { return p.pool().verify(); },
+          "Check every invariant in full. Returns one sentence a violation; empty when all hold.")
       .def_property_readonly(
-          "runs", [](const BlockPool& p) { return std::const_pointer_cast<RunTable>(p.runs().shared_from_this()); },
+          "runs",
+          [](const PythonPool& p) { return std::const_pointer_cast<RunTable>(p.pool().runs().shared_from_this()); },
           "The state of what is cached (RunTable): read-only views, always current.")
-      .def_property_readonly("capacity", [](const BlockPool& p) { return p.options().capacity; });
+      .def_property_readonly("capacity", [](const PythonPool& p) { return p.pool().options().capacity; });
 }
 
 }  // namespace kvopt::bindings

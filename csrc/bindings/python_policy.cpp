@@ -1,5 +1,7 @@
 #include "bindings/python_policy.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,9 +17,10 @@ class PythonPolicy final : public Policy {
   explicit PythonPolicy(py::object policy) : policy_(std::move(policy)) {}
   PythonPolicy(const PythonPolicy&) = delete;
   PythonPolicy& operator=(const PythonPolicy&) = delete;
-  ~PythonPolicy() override {
-    const py::gil_scoped_acquire gil;
-    policy_.release().dec_ref();
+  ~PythonPolicy() override {  // of the C API, since gil_scoped_acquire may throw
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    Py_DecRef(policy_.release().ptr());
+    PyGILState_Release(gil);
   }
 
   void attach(const PolicyContext& context) override {
@@ -49,6 +52,12 @@ class PythonPolicy final : public Policy {
     raise_failure();
   }
 
+  void raise_interrupt() const {
+    if (!interrupt_) return;
+    const py::error_already_set interrupt = *std::exchange(interrupt_, std::nullopt);
+    throw interrupt;
+  }
+
   // The policy may name one run or several at once; those are handed out one by one while they are asked for.
   RunId choose(std::uint32_t wanted, Time now) override {
     const py::gil_scoped_acquire gil;
@@ -65,6 +74,7 @@ class PythonPolicy final : public Policy {
   std::string describe(const char* hook) const { return std::string(Py_TYPE(policy_.ptr())->tp_name) + "." + hook; }
 
   void raise_failure() const {
+    raise_interrupt();
     if (!failure_.empty()) throw PolicyError(failure_);
   }
 
@@ -72,23 +82,41 @@ class PythonPolicy final : public Policy {
     answer_.clear();
     next_ = 0;
     asked_ = wanted;
+    py::object answer;
     try {
-      const py::object answer = policy_.attr("choose")(wanted, now);
+      answer = policy_.attr("choose")(wanted, now);
+    } catch (py::error_already_set& e) {
+      if (!e.matches(PyExc_Exception)) throw;
+      throw PolicyError(describe("choose") + " raised " + e.what());
+    }
+    if (!take(answer)) {
+      throw PolicyError(describe("choose") + " returned " + shown(answer) +
+                        "; it must return a run id, or a sequence of at least one");
+    }
+  }
+
+  // Fills answer_; false when it is neither a run id nor a sequence of them.
+  bool take(const py::object& answer) {
+    try {
       if (PyIndex_Check(answer.ptr()) != 0 && !py::isinstance<py::array>(answer)) {
         answer_.push_back(to_run(py::cast<std::int64_t>(answer)));
-      } else if (const auto runs = to_integers<std::int64_t>(answer); runs && runs.ndim() == 1 && runs.size() > 0) {
+      } else if (const auto runs = to_integers<std::int64_t>(answer); runs && runs.ndim() == 1) {
         for (const std::int64_t run : as_span(runs)) answer_.push_back(to_run(run));
       }
-      PyErr_Clear();
-    } catch (py::error_already_set& e) {
-      throw PolicyError(describe("choose") + " raised " + e.what());
-    } catch (py::cast_error&) {
+    } catch (py::cast_error&) {  // a number beyond 64 bits
       answer_.clear();
     }
-    if (answer_.empty()) throw PolicyError(describe("choose") + " must return a run id, or a sequence of at least one");
+    PyErr_Clear();
+    return !answer_.empty() && std::ranges::find(answer_, kNoRun) == answer_.end();
   }
 
   static RunId to_run(std::int64_t id) { return id < 0 || id > kNoRun ? kNoRun : static_cast<RunId>(id); }
+
+  static std::string shown(const py::object& answer) {
+    constexpr std::size_t kMost = 200;
+    auto text = py::cast<std::string>(py::repr(answer));
+    return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+  }
 
   static Array<std::uint32_t> ids(std::span<const RunId> runs) {
     return Array<std::uint32_t>(static_cast<py::ssize_t>(runs.size()), runs.data());
@@ -110,7 +138,8 @@ class PythonPolicy final : public Policy {
     call(hook, runs...);
   }
 
-  // A hook cannot stop what is under way: the first failure is kept, and the pool's next call raises it.
+  // A hook cannot stop what is under way: the first failure is kept, and the pool's next call raises it. An interrupt
+  // is raised as soon as the call is over; the policy missed what it was being told, so it is of no use from then on.
   template <class... Args>
   void call(const char* hook, Args&&... args) {
     if (!failure_.empty()) return;
@@ -118,6 +147,7 @@ class PythonPolicy final : public Policy {
       policy_.attr(hook)(std::forward<Args>(args)...);
     } catch (py::error_already_set& e) {
       failure_ = describe(hook) + " raised " + e.what();
+      if (!e.matches(PyExc_Exception)) interrupt_.emplace(e);
     }
   }
 
@@ -126,9 +156,14 @@ class PythonPolicy final : public Policy {
   mutable std::size_t next_ = 0;  // of the answer, to be handed out
   std::uint32_t asked_ = 0;
   std::string failure_;
+  mutable std::optional<py::error_already_set> interrupt_;
 };
 
 }  // namespace
+
+void raise_interrupt(const Policy& policy) {
+  if (const auto* python = dynamic_cast<const PythonPolicy*>(&policy)) python->raise_interrupt();
+}
 
 bool is_python_policy(const py::object& policy) {
   return py::isinstance(policy, py::module_::import("kvopt.policies.base").attr("Policy"));

@@ -14,4 +14,7 @@ std::unique_ptr<Policy> to_policy(const pybind11::object& policy);
 
 bool is_python_policy(const pybind11::object& policy);
 
+// Raises a KeyboardInterrupt, or whatever else is no Exception, that came up in a hook of a Python policy.
+void raise_interrupt(const Policy& policy);
+
 }  // namespace kvopt::bindings
