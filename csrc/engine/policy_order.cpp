@@ -17,10 +17,13 @@ PolicyOrder::PolicyOrder(const EngineOptions& options, std::unique_ptr<Policy> p
       references_(references),
       empty_(options.blocks),
       lru_(options.blocks),
+      keys_(options.blocks),
+      first_child_(options.blocks),
       next_sibling_(options.blocks),
       previous_sibling_(options.blocks),
       held_children_(options.blocks),
       group_(options.blocks) {
+  runs_.slot_keys = keys_.data();
   policy_->attach({runs_, Rule::kPrefix, options.block_tokens, options.p_star});
   for (BlockId b = 1; b < options.blocks; ++b) empty_.append(b);
 }
@@ -37,11 +40,11 @@ bool PolicyOrder::follows(BlockId front, BlockId b) const {
 
 // Puts b, which has no parent, behind `front`.
 void PolicyOrder::link(BlockId b, BlockId front) {
-  const RunId first = runs_.successor[front];
-  next_sibling_[b] = first == kNoRun ? 0 : first + 1;
+  const BlockId first = first_child_[front];
+  next_sibling_[b] = first;
   previous_sibling_[b] = 0;
-  if (first != kNoRun) previous_sibling_[first] = b + 1;
-  runs_.successor[front] = b;
+  if (first != 0) previous_sibling_[first - 1] = b + 1;
+  first_child_[front] = b + 1;
   runs_.parent[b] = front;
   ++runs_.children[front];
   if (runs_.references[b] > 0) ++held_children_[front];
@@ -54,7 +57,7 @@ RunId PolicyOrder::detach(BlockId b) {
   if (const BlockId before = previous_sibling_[b]; before != 0) {
     next_sibling_[before - 1] = next_sibling_[b];
   } else {
-    runs_.successor[front] = next_sibling_[b] - 1;
+    first_child_[front] = next_sibling_[b];
   }
   if (const BlockId after = next_sibling_[b]; after != 0) previous_sibling_[after - 1] = previous_sibling_[b];
   runs_.parent[b] = kNoRun;
@@ -69,10 +72,10 @@ void PolicyOrder::cut(BlockId b) {
 }
 
 void PolicyOrder::cut_children(BlockId b, bool held_only) {
-  for (BlockId child = runs_.successor[b]; child != kNoRun;) {
-    const BlockId following = next_sibling_[child] - 1;
+  for (BlockId next = first_child_[b]; next != 0;) {
+    const BlockId child = next - 1;
+    next = next_sibling_[child];
     if (!held_only || runs_.references[child] > 0) detach(child);
-    child = following;
   }
 }
 
@@ -84,12 +87,14 @@ void PolicyOrder::on_stored(std::span<const StoredBlock> stored, const RequestIn
   for (const StoredBlock& s : stored) {
     const BlockId b = s.block;
     runs_.used = std::max(runs_.used, b + 1);
-    runs_.parent[b] = runs_.successor[b] = kNoRun;
-    runs_.first_key[b] = s.key;
+    runs_.parent[b] = kNoRun;
+    keys_[b] = s.key;
+    runs_.first_slot[b] = b;
+    first_child_[b] = 0;
     runs_.length[b] = 1;
     runs_.depth[b] = s.depth;
     runs_.children[b] = 0;
-    runs_.references[b] = static_cast<std::uint32_t>(std::max(references_[b], 1));
+    runs_.references[b] = table_references(b, 1);
     runs_.hits[b] = 0;
     runs_.last_use[b] = 0;
     runs_.priority[b] = kDefaultPriority;
@@ -116,7 +121,7 @@ void PolicyOrder::on_held(std::span<const BlockId> blocks, bool hit, const Reque
       if (lru_.contains(b)) lru_.remove(b);
       if (const RunId front = runs_.parent[b]; front != kNoRun) ++held_children_[front];
     }
-    runs_.references[b] = static_cast<std::uint32_t>(std::max(references_[b], 1));
+    runs_.references[b] = table_references(b, 1);
   }
   evictable_ -= static_cast<std::uint32_t>(changed_.size());
   if (!changed_.empty() && !failed()) policy_->on_referenced(changed_);
@@ -139,7 +144,7 @@ void PolicyOrder::on_released(std::span<const BlockId> blocks, std::span<const B
                               std::span<const BlockId> cached, const RequestInfo& info) {
   for (const BlockId b : blocks) {
     if (!live(b)) continue;
-    runs_.references[b] = static_cast<std::uint32_t>(std::max(references_[b], 0));
+    runs_.references[b] = table_references(b, 0);
     runs_.last_use[b] = info.now;
   }
   changed_.assign(cached.begin(), cached.end());
@@ -183,7 +188,7 @@ void PolicyOrder::on_released_last(std::span<const BlockId> blocks, const Reques
 
 void PolicyOrder::on_recounted(BlockId block) {
   if (!live(block) || runs_.evictable(block)) return;
-  runs_.references[block] = static_cast<std::uint32_t>(std::max(references_[block], 1));
+  runs_.references[block] = table_references(block, 1);
 }
 
 void PolicyOrder::on_miss(std::uint64_t key, const RequestInfo& info) {
@@ -196,10 +201,7 @@ void PolicyOrder::set_priority(BlockId block, std::uint8_t priority) {
   if (!failed()) policy_->on_priority(block);
 }
 
-void PolicyOrder::retire(BlockId b) {
-  runs_.flags[b] = 0;
-  ++runs_.generation[b];
-}
+void PolicyOrder::retire(BlockId b) { runs_.flags[b] = 0; }
 
 void PolicyOrder::on_forgotten(BlockId block) {
   if (!live(block)) return;
@@ -231,7 +233,7 @@ void PolicyOrder::take(std::span<BlockId> out, const RequestInfo& info) {
   evictable_ -= static_cast<std::uint32_t>(victims.size());
   choose(victims, info.now);
   for (const BlockId b : victims) {
-    if (!failed()) policy_->on_evicted(b, runs_.first_key[b], 1);
+    if (!failed()) policy_->on_evicted(b, keys_[b], 1);
     retire(b);
   }
 }
@@ -316,7 +318,8 @@ std::string PolicyOrder::verify_links() const {
     const std::string name = "block " + std::to_string(b);
     std::uint32_t children = 0;
     std::uint32_t held = 0;
-    for (BlockId child = runs_.successor[b]; child != kNoRun; child = next_sibling_[child] - 1) {
+    for (BlockId next = first_child_[b]; next != 0; next = next_sibling_[next - 1]) {
+      const BlockId child = next - 1;
       if (!live(child) || runs_.parent[child] != b) return name + " has a child that is not behind it";
       held += runs_.references[child] > 0 ? 1 : 0;
       if (++children > runs_.children[b]) break;
@@ -331,8 +334,8 @@ std::string PolicyOrder::verify_links() const {
 }
 
 std::size_t PolicyOrder::bytes() const {
-  constexpr std::size_t kRunBytes = 10 * sizeof(std::uint32_t) + sizeof(std::uint64_t) + sizeof(Time) + 2;
-  return runs_.capacity * (kRunBytes + 4 * sizeof(std::uint32_t)) + empty_.bytes() + lru_.bytes() + policy_->bytes();
+  constexpr std::size_t kLinks = 5 * sizeof(std::uint32_t) + sizeof(std::uint64_t);
+  return runs_.bytes(false) + runs_.capacity * kLinks + empty_.bytes() + lru_.bytes() + policy_->bytes();
 }
 
 }  // namespace kvopt

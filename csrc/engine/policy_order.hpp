@@ -8,6 +8,7 @@
 // A policy that fails is replaced by LRU for good: by last use, the deepest first.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -46,6 +47,9 @@ class PolicyOrder final : public VictimOrder {
  private:
   bool live(BlockId b) const { return (runs_.flags[b] & run_flag::kLive) != 0; }
   bool failed() const { return !failure_.empty(); }
+  std::uint16_t table_references(BlockId b, std::int32_t least) const {
+    return static_cast<std::uint16_t>(std::clamp<std::int32_t>(references_[b], least, kMostReferences));
+  }
   bool follows(BlockId front, BlockId b) const;
   void link(BlockId b, BlockId front);
   RunId detach(BlockId b);
@@ -64,7 +68,9 @@ class PolicyOrder final : public VictimOrder {
   FreeQueue empty_;
   FreeQueue lru_;  // of cached blocks, once the policy has failed
   std::uint32_t evictable_ = 0;
-  LazyArray<BlockId> next_sibling_;      // plus one; 0: the last. RunTable::successor is the first child
+  LazyArray<std::uint64_t> keys_;
+  LazyArray<BlockId> first_child_;       // plus one; 0: none
+  LazyArray<BlockId> next_sibling_;      // plus one; 0: the last
   LazyArray<BlockId> previous_sibling_;  // plus one; 0: the first
   LazyArray<std::uint32_t> held_children_;
   LazyArray<std::uint32_t> group_;
