@@ -49,7 +49,7 @@ def parse_count(text: str) -> int:
 
 def policies_callback(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[PolicyLike]:
     """Policy specs and Python policies of all values, each checked, repeats removed."""
-    from kvopt.cli.python_policy import load_policy
+    from kvopt.policies.python_file import load_policy
     from kvopt.simulator.policy_source import check_policy
 
     policies: list[PolicyLike] = []

@@ -142,6 +142,7 @@ class Hooks:
         kind = seen.Aborted if stop == StopReason.ABORT else seen.Finished
         self.sessions.finish(view.session, request.block_hashes, now)
         self._last_lookup.pop(request.request_id, None)
+        view.info = self._new_info(view, stop, request.num_output_tokens)
         self.emit(kind(now, view, stop, request.num_output_tokens))
         self._spent(now)
 
@@ -157,21 +158,26 @@ class Hooks:
         self.emit(seen.Reset(self.clock(), done))
 
     def info(self, request: Any) -> RequestInfo:
-        """What a policy is told of a request, at its admission and at its end."""
-        now = self.clock()
+        """What a policy is told of a request; made anew only when the request has ended."""
         view = self.requests.get(request.request_id)
         if view is None:
-            return RequestInfo(now)
-        ended = request.is_finished()
+            return RequestInfo(0.0)
+        if view.info is None:
+            view.info = self._new_info(view)
+        return view.info
+
+    def _new_info(
+        self, view: RequestView, stop: StopReason = StopReason.UNKNOWN, output_tokens: int = 0
+    ) -> RequestInfo:
         gap = view.client.get("expected_gap")
         return RequestInfo(
-            now,
+            view.arrival,
             session=view.session,
             turn=view.turn,
-            output_tokens=request.num_output_tokens,
+            output_tokens=output_tokens,
             gap=-1.0 if view.gap is None else view.gap,
             expected_gap=float(gap) if isinstance(gap, int | float) and 0 <= gap < 1e6 else -1.0,
-            stop=seen.stop_reason(request, self._tool_call_ids) if ended else StopReason.UNKNOWN,
+            stop=stop,
             last_turn=view.client.get("last_turn") is True,
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kvopt.policies import StopReason
+from kvopt.policies import RequestInfo, StopReason
 
 PREFIX = "kvopt_"
 """Of the keys of ``vllm_xargs`` that are fields of the client's record."""
@@ -52,6 +52,7 @@ class RequestView:
         priority: vLLM's.
         hit_tokens: of the prompt, found cached at its first admission; -1 before that.
         preemptions: how often it lost its blocks.
+        info: what policies are told of it; None until a pool asks.
     """
 
     request_id: str
@@ -65,6 +66,7 @@ class RequestView:
     priority: int = 0
     hit_tokens: int = -1
     preemptions: int = 0
+    info: RequestInfo | None = None
 
 
 @dataclass(slots=True)

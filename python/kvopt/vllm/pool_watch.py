@@ -24,7 +24,13 @@ def watch_pool(manager: Any, hooks: Hooks) -> None:
 def _watch_lookups(manager: Any, hooks: Hooks) -> None:
     original = manager.get_computed_blocks
 
+    pool = manager.block_pool
+    informed = hasattr(pool, "request_info")  # a pool of ours, whose policy is told whom it works for
+
     def get_computed_blocks(request: Any, *args: Any, **kwargs: Any) -> Any:
+        if informed:
+            with hooks.guard("request info"):
+                pool.request_info = hooks.info(request)
         found = original(request, *args, **kwargs)
         with hooks.guard("prefix lookup"):
             hooks.looked_up(request, found[1])
@@ -35,8 +41,12 @@ def _watch_lookups(manager: Any, hooks: Hooks) -> None:
 
 def _watch_stored(pool: Any, hooks: Hooks) -> None:
     original = pool.cache_full_blocks
+    informed = hasattr(pool, "request_info")
 
     def cache_full_blocks(*args: Any, **kwargs: Any) -> Any:
+        if informed:
+            with hooks.guard("request info"):
+                pool.request_info = hooks.info(kwargs["request"] if "request" in kwargs else args[0])
         done = original(*args, **kwargs)
         with hooks.guard("blocks stored"):
             first = kwargs["num_cached_blocks"] if "num_cached_blocks" in kwargs else args[2]
@@ -62,7 +72,8 @@ def _watch_hits(pool: Any, hooks: Hooks) -> None:
 
 def _watch_evictions(pool: Any, hooks: Hooks) -> None:
     get_new_blocks, evict = pool.get_new_blocks, getattr(pool, "_maybe_evict_cached_block", None)
-    counted = hasattr(pool, "evictions")  # a pool of ours
+    native: Any = getattr(pool, "native", None)  # a pool of ours, which counts by itself
+    counted = native is not None and hasattr(native, "evictions")
     evicted = 0
 
     def count_evicted(block: Any, *args: Any, **kwargs: Any) -> bool:
@@ -73,10 +84,10 @@ def _watch_evictions(pool: Any, hooks: Hooks) -> None:
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         nonlocal evicted
-        before = pool.evictions if counted else 0
+        before = native.evictions if counted else 0
         evicted = 0
         blocks = get_new_blocks(*args, **kwargs)
-        gone = pool.evictions - before if counted else evicted
+        gone = native.evictions - before if counted else evicted
         if gone:
             hooks.emit(BlocksEvicted(hooks.clock(), gone))
         return blocks

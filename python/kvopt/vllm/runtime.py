@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from kvopt.vllm.config import Config
@@ -12,15 +9,8 @@ from kvopt.vllm.hooks import Hooks
 from kvopt.vllm.metrics import EngineMetrics
 from kvopt.vllm.observation import tool_call_ids
 from kvopt.vllm.pool_watch import watch_pool
+from kvopt.vllm.pools import PoolChoice, hash_natively
 from kvopt.vllm.publisher import SnapshotPublisher
-
-
-@dataclass(frozen=True, slots=True)
-class PoolChoice:
-    """Which pool an engine got, and why it is not the one that was asked for (empty: it is)."""
-
-    kind: str
-    reasons: tuple[str, ...] = ()
 
 
 class Runtime:
@@ -31,12 +21,16 @@ class Runtime:
         metrics: counts of this engine.
         recorder: the trace that is written, or None.
         pool: which pool the engine got.
+        hashing: who computes block hashes, "native" or "vllm".
     """
 
     def __init__(self, config: Config, vllm_config: Any, scheduler: Any, pool: PoolChoice) -> None:
         self.config = config
         self.pool = pool
         self._scheduler = scheduler
+        self.hashing = (
+            "native" if config.hashing == "native" and config.pool == "native" and hash_natively() else "vllm"
+        )
         manager = scheduler.kv_cache_manager
         given = config.tool_call_token_ids
         ids = tool_call_ids(vllm_config) if given is None else frozenset(given)
@@ -50,19 +44,14 @@ class Runtime:
             watch_pool(manager, self.hooks)
         self._publisher = SnapshotPublisher.from_environment(self.metrics) if config.metrics else None
 
-    @staticmethod
-    @contextmanager
-    def pool_for(config: Config, vllm_config: Any, kv_cache_config: Any) -> Iterator[PoolChoice]:
-        """While the block runs, vLLM's coordinator makes the pool that the configuration asks for."""
-        if config.pool == "off" or not vllm_config.cache_config.enable_prefix_caching:
-            yield PoolChoice("vllm", () if config.pool == "off" else ("prefix caching is off",))
-            return
-        yield PoolChoice("vllm", ("this build has no pool of its own",))
-
     def describe(self) -> str:
         """What is active, in one line."""
         why = f" (vLLM's: {'; '.join(self.pool.reasons)})" if self.pool.reasons else ""
-        parts = [self.config.describe() + why, f"tool-call tokens={self.hooks.tool_call_tokens}"]
+        parts = [
+            self.config.describe() + why,
+            f"hashing={self.hashing}",
+            f"tool-call tokens={self.hooks.tool_call_tokens}",
+        ]
         if self.recorder is not None:
             parts.append(f"recording to {self.recorder.path}")
         return ", ".join(parts)
@@ -87,6 +76,7 @@ class Runtime:
 
     def preempted(self, request: Any) -> None:
         """A running request is about to lose its blocks."""
+        self._tell_pool(request)
         self.hooks.preempted(request)
 
     def finished(self, request: Any) -> None:
@@ -95,6 +85,7 @@ class Runtime:
 
     def released(self, request: Any) -> None:
         """A finished request's blocks are about to go back."""
+        self._tell_pool(request)
         self.hooks.released(request)
 
     def before_reset(self) -> None:
@@ -110,6 +101,11 @@ class Runtime:
             self.recorder.close()
         if self._publisher is not None:
             self._publisher.close()
+
+    def _tell_pool(self, request: Any) -> None:
+        pool = self._scheduler.kv_cache_manager.block_pool
+        if hasattr(pool, "request_info"):
+            pool.request_info = self.hooks.info(request)
 
     def _recorder(self, block_tokens: int) -> Any:
         if self.config.record is None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from kvopt.vllm.config import Config
 from kvopt.vllm.plugin import active_config, fall_back, logger
+from kvopt.vllm.pools import pool_for
 from kvopt.vllm.runtime import Runtime
 from kvopt.vllm.versions import check_vllm
 
@@ -29,7 +30,7 @@ class KVoptMixin:
         config = _asked_for(args, kwargs)
         assert config is not None
         vllm_config = _vllm_config(args, kwargs)
-        with Runtime.pool_for(config, vllm_config, _argument(args, kwargs, 1, "kv_cache_config")) as pool:
+        with pool_for(config, vllm_config, _argument(args, kwargs, 1, "kv_cache_config")) as pool:
             super().__init__(*args, **kwargs)
         self.kvopt = Runtime(config, vllm_config, self, pool)
         logger.info("KVopt is active (from %s): %s", config.source, self.kvopt.describe())
