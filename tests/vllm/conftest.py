@@ -12,15 +12,22 @@ os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("DO_NOT_TRACK", "1")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
 
+import importlib
 import importlib.util
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+collect_ignore_glob = []
 if importlib.util.find_spec("vllm") is None:
     collect_ignore_glob = ["test_*.py"]
+else:
+    with warnings.catch_warnings():  # what vLLM and torch warn of while they are imported is not ours to mend
+        warnings.simplefilter("ignore")
+        importlib.import_module("vllm.v1.engine.core")
 
 
 HERE = Path(__file__).parent
