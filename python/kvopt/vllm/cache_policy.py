@@ -90,7 +90,7 @@ class NativeCachePolicy(CachePolicy):
             self.touch((key for key in keys if key in reused_keys), req_context)
 
     def evict(self, n: int, protected: set[bytes]) -> list[tuple[bytes, Any]] | None:
-        """Exactly `n` chunks that are not protected, the policy's choice; None, with nothing changed, without enough."""
+        """The policy's choice of exactly `n` unprotected chunks; None, with nothing changed, where there are fewer."""
         if n == 0:
             return []
         guarded = [key for key in protected if key in self._evictable]
