@@ -33,7 +33,8 @@ MAY_IMPORT = {
     for floor, packages in enumerate(FLOORS)
     for package in packages
 }
-MAY_IMPORT["vllm"] = GROUND | {"vllm", "cache", "cost", "continuum", "metrics"}
+MAY_IMPORT["vllm"] = GROUND | {"vllm", "policies", "cache", "cost", "workload", "continuum", "metrics"}
+MAY_IMPORT["cli"] |= {"vllm"}
 MAY_IMPORT["__main__"] = GROUND | {"cli"}
 MAY_IMPORT["config"] = GROUND
 MAY_IMPORT["errors"] = set()

@@ -24,6 +24,7 @@ COMMANDS = {
     "policies": "List the policies, or describe one.",
     "cost": "What prefill, cache and reload of a model cost.",
     "trace": "Inspect, convert, merge and generate traces.",
+    "vllm": "Examine and record a vLLM server.",
 }
 """Subcommand to its one-line help; command NAME is the object NAME of module kvopt.cli.NAME."""
 

@@ -127,7 +127,9 @@ class NativeCachePolicy(CachePolicy):
         self._pool.touch([self._blocks[key]], hit=False)
 
     def _new_pool(self) -> Any:
-        pool = _core.EnginePool(self.cache_capacity + 1, self.policy, block_tokens=1)
+        pool = _core.EnginePool(  # type: ignore[attr-defined,unused-ignore]
+            self.cache_capacity + 1, self.policy, block_tokens=1
+        )
         for group in range(_MOST_GROUPS):
             pool.set_flat_group(group)
         return pool

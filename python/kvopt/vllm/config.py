@@ -137,7 +137,7 @@ class Config:
 
     def describe(self) -> str:
         """The options that are not at their default, and always policy and pool, in one line."""
-        shown = [f"policy={self.policy}", f"pool={self.pool}"]
+        shown = [f"policy={self.policy}", f"pool={self.pool}"] if self.pool != "off" else ["pool=off"]
         for option in fields(self):
             value = getattr(self, option.name)
             if option.name not in {"policy", "pool", "source", "simulation"} and not _is_default(option, value):

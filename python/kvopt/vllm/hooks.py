@@ -114,13 +114,15 @@ class Hooks:
     def scheduled(self, output: Any, running: int, waiting: int) -> None:
         """A step was scheduled."""
         now = self.clock()
-        for new in output.scheduled_new_reqs:
-            self._admitted(new.req_id, new.num_computed_tokens, now)
+        admitted = {new.req_id: new.num_computed_tokens for new in output.scheduled_new_reqs}
         cached = output.scheduled_cached_reqs
-        if resumed := getattr(cached, "resumed_req_ids", None):
-            for request_id, computed in zip(cached.req_ids, cached.num_computed_tokens, strict=True):
-                if request_id in resumed:
-                    self._admitted(request_id, computed, now)
+        if resumed := cached.resumed_req_ids:
+            computed = zip(cached.req_ids, cached.num_computed_tokens, strict=True)
+            admitted |= {request_id: tokens for request_id, tokens in computed if request_id in resumed}
+        if admitted:
+            for request_id in output.num_scheduled_tokens:  # in the order of admission
+                if request_id in admitted:
+                    self._admitted(request_id, admitted[request_id], now)
         self.emit(seen.Stepped(now, output.total_num_scheduled_tokens, running, waiting))
         self._spent(now)
 

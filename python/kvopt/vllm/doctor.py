@@ -1,0 +1,137 @@
+"""What of KVopt would run in the vLLM of this environment, and what would fall back and why; nothing is started."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvopt.errors import ConfigError
+from kvopt.vllm.config import Config, parse_config, read_config
+from kvopt.vllm.versions import check_names, check_version
+
+OK, NOTE, PROBLEM = "ok", "note", "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report: what was looked at, "ok", "note" or "problem", and what was found."""
+
+    subject: str
+    state: str
+    found: str
+
+
+def examine(options: Mapping[str, Any] | None = None) -> list[Finding]:
+    """All findings for these options, or for those of the environment. Imports vLLM where it is installed."""
+    findings = [_versions(), _vllm()]
+    if findings[-1].state != PROBLEM:
+        findings.append(_names())
+        findings.append(_entry_point())
+    config, finding = _config(options)
+    findings.append(finding)
+    if config is not None:
+        findings += [check(config) for check in _CHECKS]
+    return findings
+
+
+def _versions() -> Finding:
+    import kvopt
+
+    return Finding("kvopt", OK, f"{kvopt.__version__}, Python {platform.python_version()}, {platform.machine()}")
+
+
+def _vllm() -> Finding:
+    if importlib.util.find_spec("vllm") is None:
+        return Finding("vLLM", PROBLEM, "not installed in this environment")
+    import vllm
+
+    version = str(getattr(vllm, "__version__", "unknown"))
+    problem = check_version(version)
+    if problem is not None:
+        return Finding("vLLM", PROBLEM, f"{problem}; it would run untouched")
+    return Finding("vLLM", OK, f"{version}, supported")
+
+
+def _names() -> Finding:
+    missing = check_names()
+    if missing:
+        return Finding("hooks", PROBLEM, f"vLLM lacks {', '.join(missing)}; it would run untouched")
+    return Finding("hooks", OK, "everything that is hooked is there")
+
+
+def _entry_point() -> Finding:
+    found = importlib.metadata.entry_points(group="vllm.general_plugins", name="kvopt")
+    if not found:
+        return Finding("plugin", PROBLEM, "no entry point: install the package, a path alone does not register it")
+    allowed = os.environ.get("VLLM_PLUGINS")
+    if allowed is not None and "kvopt" not in allowed.split(","):
+        return Finding("plugin", PROBLEM, f"VLLM_PLUGINS={allowed!r} leaves it out; add kvopt")
+    return Finding("plugin", OK, "vLLM loads it in every process")
+
+
+def _config(options: Mapping[str, Any] | None) -> tuple[Config | None, Finding]:
+    try:
+        config = read_config() if options is None else parse_config(options)
+    except ConfigError as error:
+        return None, Finding("configuration", PROBLEM, str(error))
+    if config is None:
+        found = "nobody asks: vLLM runs untouched; set KVOPT_CONFIG or --additional-config"
+        return None, Finding("configuration", NOTE, found)
+    return config, Finding("configuration", OK, f"from {config.source}: {config.describe()}")
+
+
+def _pool(config: Config) -> Finding:
+    if config.pool == "off":
+        return Finding("block pool", NOTE, "vLLM's own, with its own order: pool is off")
+    if importlib.util.find_spec("kvopt.vllm.install") is None:
+        return Finding("block pool", PROBLEM, "vLLM's own: this build has no pool of its own")
+    what = "native" if config.pool == "native" else "vLLM's own, in the policy's order"
+    return Finding("block pool", OK, f"{what}; an engine with a feature it does not cover keeps vLLM's and says so")
+
+
+def _hashing(config: Config) -> Finding:
+    if config.hashing == "vllm" or config.pool != "native":
+        return Finding("block hashes", NOTE, "vLLM computes them")
+    if importlib.util.find_spec("kvopt.vllm.hashing") is None:
+        return Finding("block hashes", PROBLEM, "vLLM computes them: this build cannot")
+    return Finding(
+        "block hashes", OK, "native, equal to vLLM's byte for byte; prompts with extra keys are left to vLLM"
+    )
+
+
+def _metrics(config: Config) -> Finding:
+    if not config.metrics:
+        return Finding("metrics", NOTE, "off")
+    if importlib.util.find_spec("prometheus_client") is None:
+        return Finding("metrics", PROBLEM, "prometheus_client is missing")
+    return Finding("metrics", OK, "kvopt:* beside vLLM's on /metrics")
+
+
+def _recording(config: Config) -> Finding:
+    if config.record is None:
+        return Finding("recording", NOTE, "off")
+    from kvopt.output_file import check_output
+
+    try:
+        check_output(config.record)
+    except ConfigError as error:
+        return Finding("recording", PROBLEM, str(error))
+    return Finding("recording", OK, f"hashes only, to {config.record}, at most {config.record_limit} bytes")
+
+
+def _policy(config: Config) -> Finding:
+    from kvopt.vllm.pools import load_policy
+
+    try:
+        load_policy(config.policy)
+    except Exception as error:
+        return Finding("policy", PROBLEM, str(error))
+    return Finding("policy", OK, config.policy)
+
+
+_CHECKS: tuple[Callable[[Config], Finding], ...] = (_policy, _pool, _hashing, _metrics, _recording)
