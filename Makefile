@@ -17,6 +17,9 @@ SANITIZE ?= address,undefined
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 PYTEST_WORKERS ?= 2
 PYTEST_ARGS ?=
+# The versions of vLLM that test-vllm runs on: the first with its CPU kernels, any other with simulated steps.
+VLLM_KERNELS := 0.32.0
+VERSION ?= $(VLLM_KERNELS) 0.33.0
 
 # The machine needs Python, a C++20 compiler and make; these come from the package index.
 BUILD_TOOLS := cmake ninja scikit-build-core pybind11
@@ -41,16 +44,16 @@ define check_python
   echo "Name another one, as in: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 endef
 
-.PHONY: help demo test test-cpp test-python lint lint-python lint-cpp tidy cuda-check format bench dev clean
+.PHONY: help demo test test-cpp test-python test-vllm lint lint-python lint-cpp tidy cuda-check format bench dev clean
 
 help:  ## list the targets
-	@echo 'KVopt targets (PYTHON, JOBS, NVCC, SANITIZE, PYTEST_ARGS can be set on the command line):'
+	@echo 'KVopt targets (PYTHON, JOBS, NVCC, SANITIZE, PYTEST_ARGS, VERSION can be set on the command line):'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: .venv-demo/.installed  ## install into a fresh environment and compare the policies on the built-in workload
 	.venv-demo/bin/kvopt compare
 
-test: test-cpp test-python lint cuda-check  ## everything that CI checks: C++ and Python tests, lint, CUDA compilation
+test: test-cpp test-python test-vllm lint cuda-check  ## everything that CI checks: C++, Python and vLLM tests, lint, CUDA compilation
 	$(call step,All checks passed)
 
 test-cpp: .venv-test/.ready  ## the C++ tests, under sanitizers and with internal checks
@@ -68,6 +71,17 @@ endif
 test-python: .venv-test/.installed  ## the Python tests, all marks, against a build with warnings as errors
 	$(call step,Python tests)
 	$(TEST)/python -m pytest -n $(PYTEST_WORKERS) $(PYTEST_ARGS)
+
+# vLLM of $(1) in an environment of its own; one process, as importing vLLM alone takes seconds.
+define vllm_lane
+.PHONY: test-vllm-$(1)
+test-vllm-$(1): .venv-vllm-$(1)/.installed
+	$$(call step,vLLM $(1))
+	.venv-vllm-$(1)/bin/python -m pytest tests/vllm $$(PYTEST_ARGS)
+endef
+$(foreach version,$(VERSION),$(eval $(call vllm_lane,$(version))))
+
+test-vllm: $(VERSION:%=test-vllm-%)  ## the tests inside real vLLM: VERSION="0.31.0" for others than CI's
 
 lint: lint-python lint-cpp  ## formatting, linters and types; any finding is an error
 
@@ -122,7 +136,7 @@ dev: pyproject.toml  ## an editable install with everything in .venv
 	.venv/bin/pip install --no-build-isolation --check-build-dependencies -Cbuild-dir=build/dev -e '.[test,lint,bench]'
 
 clean:  ## remove what the other targets made, except .venv
-	rm -rf build dist .venv-demo .venv-test .venv-bench .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf build dist .venv-demo .venv-test .venv-bench .venv-vllm-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
 	find $(call existing,python tests bench) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv-%/.ready: pyproject.toml
@@ -150,7 +164,36 @@ clean:  ## remove what the other targets made, except .venv
 	.venv-demo/bin/pip install --quiet -Cbuild-dir=build/wheel-demo '.[plot]'
 	touch $@
 
+# One wheel for every vLLM, from what .venv-test has compiled.
+build/vllm/.wheel: .venv-test/.installed
+	$(call step,Wheel for vLLM)
+	rm -rf build/vllm
+	.venv-test/bin/pip wheel --quiet --no-build-isolation --no-deps -Cbuild-dir=build/wheel-test \
+	  -Ccmake.define.KVOPT_WERROR=ON -w build/vllm .
+	touch $@
+
+.venv-vllm-$(VLLM_KERNELS)/.ready: tests/vllm/requirements.txt
+	$(call step,Environment .venv-vllm-$(VLLM_KERNELS))
+	$(check_python)
+	$(PYTHON) -m venv --clear .venv-vllm-$(VLLM_KERNELS)
+	.venv-vllm-$(VLLM_KERNELS)/bin/pip install --quiet --no-deps -r $<
+	touch $@
+
+# Another version has no kernels for this machine; it takes its dependencies from the environment above.
+.venv-vllm-%/.ready: .venv-vllm-$(VLLM_KERNELS)/.ready tests/vllm/requirements-simulated.txt
+	$(call step,Environment .venv-vllm-$*)
+	$(PYTHON) -m venv --clear .venv-vllm-$*
+	.venv-vllm-$*/bin/python -c 'import pathlib, sysconfig; p = pathlib.Path(sysconfig.get_path("purelib")); \
+	  (p / "dependencies.pth").write_text(str(p).replace("vllm-$*", "vllm-$(VLLM_KERNELS)"))'
+	.venv-vllm-$*/bin/pip install --quiet --no-deps vllm==$* -r tests/vllm/requirements-simulated.txt
+	touch $@
+
+.venv-vllm-%/.installed: .venv-vllm-%/.ready build/vllm/.wheel
+	$(call step,Package in .venv-vllm-$*)
+	.venv-vllm-$*/bin/pip install --quiet --no-deps --force-reinstall build/vllm/kvopt-*.whl
+	touch $@
+
 .venv-test/%: EXTRAS := test,lint
 .venv-bench/%: EXTRAS := bench
 .venv-test/%: BUILD_FLAGS := -Ccmake.define.KVOPT_WERROR=ON
-.PRECIOUS: .venv-%/.ready .venv-%/.installed
+.PRECIOUS: .venv-%/.ready .venv-%/.installed .venv-vllm-%/.ready .venv-vllm-%/.installed
