@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +13,8 @@ import pytest
 
 from kvopt.errors import ConfigError
 from kvopt.vllm import Config, parse_config, read_config
+from kvopt.vllm.config import Simulation
+from kvopt.vllm.metrics import METRICS
 
 
 def test_defaults() -> None:
@@ -75,6 +79,13 @@ def test_every_option_is_taken() -> None:
 def test_what_may_not_be_is_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         parse_config(options)
+
+
+def test_the_page_on_vllm_tells_every_option_and_metric() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "vllm.md").read_text(encoding="utf-8")
+    options = [option.name for record in (Config, Simulation) for option in fields(record) if option.name != "source"]
+    assert [name for name in options if f"| `{name}` |" not in page] == []
+    assert [name for name in METRICS if not re.search(rf"`kvopt:{name}(_total)?[`{{]", page)] == []
 
 
 def test_nobody_asks() -> None:

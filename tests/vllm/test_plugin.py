@@ -65,11 +65,13 @@ def test_without_configuration_the_scheduler_is_vllms_own(engine: Callable[..., 
 def test_sync_and_async_schedulers_are_carried(engine: Callable[..., Any], asynchronous: bool, log: list[str]) -> None:
     from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 
-    server = engine(kvopt={"policy": "lru", "pool": "off", "simulation": {**VIRTUAL, "asynchronous": asynchronous}})
+    server = engine(
+        kvopt={"record_limit": "9MB", "pool": "off", "simulation": {**VIRTUAL, "asynchronous": asynchronous}}
+    )
     assert isinstance(server.scheduler, scheduler.KVoptMixin)
     assert isinstance(server.scheduler, AsyncScheduler) is asynchronous
     (line,) = [line for line in log if "active" in line]
-    assert "policy=lru" in line
+    assert "pool=off, record_limit=9000000" in line
     assert "from kvopt" in line
 
 

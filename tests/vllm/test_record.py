@@ -116,7 +116,7 @@ def test_a_killed_server_leaves_a_journal(tiny_model: Path, tmp_path: Path) -> N
     )
     assert server.stdout is not None
     done = 0
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     for line in server.stdout:
         done = int(line) if line.strip().isdigit() else done
         if done >= 20 or time.monotonic() > deadline:

@@ -61,8 +61,10 @@ class Hooks:
     def emit(self, event: seen.Event) -> None:
         """Tell all observers."""
         for name, observer in self._observers:
-            with self.guard(name):
+            try:
                 observer(event)
+            except Exception as error:
+                self._failed(name, error)
 
     @contextmanager
     def guard(self, name: str) -> Iterator[None]:
@@ -70,9 +72,7 @@ class Hooks:
         try:
             yield
         except Exception as error:
-            self.errors[name] += 1
-            if self.errors[name] == 1:
-                logger.exception("KVopt: %s failed, and is left out for this event: %s", name, error)
+            self._failed(name, error)
 
     def take_decision_seconds(self) -> float:
         """Time spent in hooks since the last call, in seconds."""
@@ -203,6 +203,11 @@ class Hooks:
             if self.hint_errors == 1:
                 logger.warning("KVopt: a client's record cannot be read and is left out: %s", error)
             return {}
+
+    def _failed(self, name: str, error: Exception) -> None:
+        self.errors[name] += 1
+        if self.errors[name] == 1:
+            logger.error("KVopt: %s failed, and is left out for this event: %s", name, error, exc_info=error)
 
     def _spent(self, since: float) -> None:
         self._seconds += self.clock() - since
