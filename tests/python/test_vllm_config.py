@@ -40,13 +40,13 @@ def test_every_option_is_taken() -> None:
         "strict": True,
         "tool_call_token_ids": [3, 4],
         "prefill": {"k0": 1, "k1": 0.5},
-        "state_file": "state",
         "simulation": {"time": "virtual", "memory": "1GB", "token": 7},
     }
     config = parse_config(given)
     assert config.record_limit == 10 << 20
     assert config.tool_call_token_ids == (3, 4)
-    assert config.prefill == {"k0": 1.0, "k1": 0.5, "k2": 0.0, "k3": 0.0}
+    assert config.prefill is not None
+    assert (config.prefill.k0, config.prefill.k1, config.prefill.k3) == (1.0, 0.5, 0.0)
     assert (config.simulation.time, config.simulation.memory, config.simulation.token) == ("virtual", 10**9, 7)
     assert math.isnan(Config().retention_ttl)
 
@@ -67,7 +67,10 @@ def test_every_option_is_taken() -> None:
         ({"record_limit": 0}, "no number of bytes"),
         ({"tool_call_token_ids": [-1]}, r"kvopt.tool_call_token_ids\[0\]: -1 is not a whole number"),
         ({"tool_call_token_ids": "none"}, "neither 'auto' nor a list"),
-        ({"prefill": {"k1": 0}}, "kvopt.prefill.k1: 0.0 must be above 0"),
+        ({"prefill": {"k1": 0}}, "kvopt.prefill: k1: .* must be above 0"),
+        ({"prefill": "prebel"}, "kvopt.prefill: .*preble"),
+        ({"prefill": {"model": "llama-3.1-8b", "chip": "h1000"}}, "kvopt.prefill: .*h100"),
+        ({"prefill": {"model": "llama-3.1-8b"}}, "kvopt.prefill.chip: None is not a text"),
         ({"prefill": {"k4": 0}}, "unknown option 'k4'"),
         ({"simulation": {"memroy": 1}}, r"kvopt.simulation: unknown option 'memroy': did you mean 'memory'\?"),
         ({"simulation": []}, "kvopt.simulation: .* is not a table"),

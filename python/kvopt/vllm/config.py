@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvopt.errors import ConfigError
 from kvopt.vllm.config_values import (
@@ -26,7 +26,11 @@ from kvopt.vllm.config_values import (
     table,
     text,
     token_ids,
+    whole,
 )
+
+if TYPE_CHECKING:
+    from kvopt.cost import PrefillCost
 
 ENVIRONMENT = "KVOPT_CONFIG"
 KEY = "kvopt"
@@ -52,17 +56,22 @@ def _policy(name: str, value: Any) -> str:
     return spec
 
 
-def _prefill(name: str, value: Any) -> str | dict[str, float]:
-    if isinstance(value, str):
-        return text(name, value)
-    known = ("k0", "k1", "k2", "k3")
-    given = table(name, value)
-    reject_unknown(name, given, known)
-    check = number(0.0)
-    found = {key: check(f"{name}.{key}", given.get(key, 0.0)) for key in known}
-    if not found["k1"] > 0.0:
-        raise ConfigError(f"{name}.k1: {found['k1']!r} must be above 0 milliseconds a token")
-    return found
+def _prefill(name: str, value: Any) -> PrefillCost:
+    from kvopt.cost import PrefillCost, chip_cost, chip_named, model_geometry, prefill_preset
+
+    try:
+        if isinstance(value, str):
+            return prefill_preset(text(name, value)).cost
+        given = table(name, value)
+        if "model" not in given:
+            reject_unknown(name, given, ("k0", "k1", "k2", "k3", "model", "chip", "tensor_parallel"))
+            return PrefillCost(**{"k0": 0.0, "k1": 0.0, "k2": 0.0, "k3": 0.0, **given}, source=name)
+        reject_unknown(name, given, ("model", "chip", "tensor_parallel"))
+        chip = chip_named(text(f"{name}.chip", given.get("chip")))
+        shards = whole(1, 1024)(f"{name}.tensor_parallel", given.get("tensor_parallel", 1))
+        return chip_cost(model_geometry(text(f"{name}.model", given["model"])), chip, tensor_parallel=shards)
+    except ConfigError as error:
+        raise ConfigError(str(error) if str(error).startswith(name) else f"{name}: {error}") from None
 
 
 def _simulation(name: str, value: Any) -> Simulation:
@@ -109,8 +118,7 @@ class Config:
         metrics: whether ``kvopt:*`` metrics appear beside vLLM's.
         strict: whether what would fall back is an error at the start instead.
         tool_call_token_ids: ids that only a tool call's answer contains; None asks the tokenizer.
-        prefill: name of a model or preset, or k0 to k3 of T(q, s) in milliseconds; None for no seconds in metrics.
-        state_file: where what was learned is kept over a restart; None for nowhere.
+        prefill: T(q, s), of saved seconds and simulated steps; None for none.
         simulation: options of the simulated executor.
         source: where the record comes from.
     """
@@ -130,8 +138,7 @@ class Config:
     metrics: bool = field(default=True, metadata={"check": flag})
     strict: bool = field(default=False, metadata={"check": flag})
     tool_call_token_ids: tuple[int, ...] | None = field(default=None, metadata={"check": token_ids})
-    prefill: str | dict[str, float] | None = field(default=None, metadata={"check": optional(_prefill)})
-    state_file: str | None = field(default=None, metadata={"check": optional(text)})
+    prefill: PrefillCost | None = field(default=None, metadata={"check": optional(_prefill)})
     simulation: Simulation = field(default_factory=Simulation, metadata={"check": _simulation})
     source: str = "defaults"
 
@@ -141,7 +148,7 @@ class Config:
         for option in fields(self):
             value = getattr(self, option.name)
             if option.name not in {"policy", "pool", "source", "simulation"} and not _is_default(option, value):
-                shown.append(f"{option.name}={value}")
+                shown.append(f"{option.name}={value.source if option.name == 'prefill' else value}")
         return ", ".join(shown)
 
 

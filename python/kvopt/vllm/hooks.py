@@ -79,6 +79,12 @@ class Hooks:
         taken, self._seconds = self._seconds, 0.0
         return taken
 
+    def note_bad_record(self, why: str) -> None:
+        """Count a client's record that cannot be read in whole or part, and say so once."""
+        self.hint_errors += 1
+        if self.hint_errors == 1:
+            logger.warning("KVopt: a client's record cannot be read, and is left out: %s", why[:500])
+
     def arrived(self, request: Any) -> None:
         """A request of vLLM was added; a further part of a streaming one tells nothing new."""
         if request.request_id in self.requests:
@@ -199,9 +205,7 @@ class Hooks:
         try:
             return seen.client_fields(request)
         except Exception as error:
-            self.hint_errors += 1
-            if self.hint_errors == 1:
-                logger.warning("KVopt: a client's record cannot be read and is left out: %s", error)
+            self.note_bad_record(str(error))
             return {}
 
     def _failed(self, name: str, error: Exception) -> None:

@@ -20,6 +20,7 @@ class Runtime:
         hooks: the events and their observers.
         metrics: counts of this engine.
         recorder: the trace that is written, or None.
+        retention: who protects idle sessions, or None.
         pool: which pool the engine got.
         hashing: who computes block hashes, "native" or "vllm".
     """
@@ -39,6 +40,7 @@ class Runtime:
         self.metrics = EngineMetrics(self.hooks, config, vllm_config, manager)
         self.hooks.add_observer("metrics", self.metrics.observe)
         self.recorder = self._recorder(block_tokens)
+        self.retention = self._retention(block_tokens)
         self._order = self._waiting_order()
         if manager.enable_caching:
             watch_pool(manager, self.hooks)
@@ -61,9 +63,12 @@ class Runtime:
         self.hooks.arrived(request)
 
     def before_step(self) -> None:
-        """A step is about to be scheduled: the waiting order is fixed for it."""
+        """A step is about to be scheduled: what is due ends, and the waiting order is fixed for it."""
+        now = self.hooks.clock()
+        if self.retention is not None:
+            self.retention.before_step(now)
         if self._order is not None:
-            self._order.before_step(self.hooks.clock())
+            self._order.before_step(now)
 
     def scheduled(self, output: Any) -> None:
         """A step was scheduled."""
@@ -90,6 +95,8 @@ class Runtime:
 
     def before_reset(self) -> None:
         """The prefix cache is about to be cleared; what is pinned must go first."""
+        if self.retention is not None:
+            self.retention.before_reset(self.hooks.clock())
 
     def reset(self, done: bool) -> None:
         """The prefix cache was cleared, or not."""
@@ -117,11 +124,22 @@ class Runtime:
         self.metrics.extra |= {"recorded_requests": lambda: recorder.recorded, "recorded_bytes": lambda: recorder.size}
         return recorder
 
+    def _retention(self, block_tokens: int) -> Any:
+        if self.config.retention == "off" or not self._scheduler.kv_cache_manager.enable_caching:
+            return None
+        from kvopt.vllm.retention import Retention
+
+        retention = Retention(self.config, self._scheduler.kv_cache_manager, self.hooks, block_tokens)
+        self.hooks.add_observer("retention", retention.observe)
+        self.metrics.extra |= retention.metrics()
+        return retention
+
     def _waiting_order(self) -> Any:
         if self.config.waiting == "vllm":
             return None
         from kvopt.vllm.session_order import SessionOrder
 
-        order = SessionOrder(self._scheduler)
+        known = None if self.retention is None else self.retention.coordinator.selection
+        order = SessionOrder(self._scheduler, known)
         self.hooks.add_observer("waiting order", order.observe)
         return order

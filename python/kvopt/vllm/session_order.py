@@ -20,10 +20,14 @@ _REFRESH = 0.25
 
 
 class SessionOrder:
-    """Orders the waiting queue of one scheduler, which it replaces; a queue of another kind is left alone."""
+    """Orders the waiting queue of one scheduler, which it replaces; a queue of another kind is left alone.
 
-    def __init__(self, scheduler: Any, *, starvation_bound: float = 30.0, ageing: float = 0.25) -> None:
-        self._selection = ProgramSelection(starvation_bound=starvation_bound, ageing=ageing)
+    `selection` is one that a coordinator keeps; without it, this keeps its own.
+    """
+
+    def __init__(self, scheduler: Any, selection: ProgramSelection | None = None) -> None:
+        self._selection = ProgramSelection() if selection is None else selection
+        self._own = selection is None
         self._programs: dict[int, float] = {}
         self._scheduler = scheduler
         self._dirty = False
@@ -36,7 +40,10 @@ class SessionOrder:
             scheduler.waiting = queue
 
     def observe(self, event: seen.Event) -> None:
-        """Follow the life cycle."""
+        """Follow the life cycle; a selection that another observer keeps is only looked at."""
+        if not self._own:
+            self._dirty |= isinstance(event, seen.Arrived | seen.Preempted)
+            return
         if isinstance(event, seen.Arrived):
             self._add(event.request, event.now, retained=event.request.turn > 0)
         elif isinstance(event, seen.Preempted):

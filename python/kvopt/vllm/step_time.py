@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from kvopt.errors import ConfigError
+from kvopt.cost import PrefillCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +32,8 @@ class StepTime:
         return self.k1 * cached + self.k3 * cached * cached / 2.0
 
 
-def step_time(prefill: str | Mapping[str, float] | None, decode_ms: float = 0.0) -> StepTime:
-    """The model of time of a configuration's `prefill`; a step takes no time when that is None.
-
-    Raises ConfigError for a name that kvopt.cost does not know.
-    """
+def step_time(prefill: PrefillCost | None, decode_ms: float = 0.0) -> StepTime:
+    """The model of time of a configuration's `prefill`; a step takes no time when that is None."""
     if prefill is None:
         return StepTime(decode=decode_ms)
-    if isinstance(prefill, Mapping):
-        return StepTime(**prefill, decode=decode_ms)
-    cost = _named_cost(prefill)
-    return StepTime(cost.k0, cost.k1, cost.k2, cost.k3, decode_ms)
-
-
-def _named_cost(name: str) -> Any:
-    from kvopt import cost
-
-    preset = getattr(cost, "prefill_preset", None)
-    if preset is None:
-        raise ConfigError(f"prefill: {name!r}: this release has no presets; give k0 to k3")
-    return preset(name).cost
+    return StepTime(prefill.k0, prefill.k1, prefill.k2, prefill.k3, decode_ms)

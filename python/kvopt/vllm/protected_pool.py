@@ -1,0 +1,124 @@
+"""vLLM's blocks as Continuum's ProtectedPool: leases are references of our own, priorities go to the native order.
+
+A handle is the list of a request's cached blocks, one list a KV-cache group, each root first. A leased block counts as
+in use for vLLM, so that admission and preemption reckon with it; the budget keeps that below a share of the pool.
+Cost: O(blocks) of the request that is leased or let go, in native calls over lists.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from typing import Any, Literal
+
+from kvopt.errors import LeaseError
+from kvopt.policies.retention import DEFAULT_PRIORITY
+
+Handle = list[list[Any]]
+
+
+class VllmProtectedPool:
+    """The pool of one scheduler; `lease_share` of its blocks may be pinned at once.
+
+    Attributes:
+        lease_budget: blocks that leases may pin at once.
+        soft: whether the victim order looks at priorities.
+        leased: blocks that are pinned now.
+    """
+
+    def __init__(self, manager: Any, lease_share: float) -> None:
+        self._pool = manager.block_pool
+        self._native: Any = getattr(self._pool, "native", None)
+        self.lease_budget = int(lease_share * (self._pool.num_gpu_blocks - 1))
+        self.soft = bool(self._native is not None and self._native.honours_priority)
+        self._leases: dict[int, tuple[list[Any], Any]] = {}
+        self._pinned: Counter[int] = Counter()
+        self._numbers = itertools.count(1)
+        self._ends: list[tuple[float, int, list[Any]]] = []  # of priorities
+        self._newest: dict[int, int] = {}  # block to the number of its last priority
+
+    @property
+    def leased(self) -> int:
+        """Blocks that leases pin, each counted once."""
+        return len(self._pinned)
+
+    def handle_of(self, manager: Any, request_id: str) -> Handle:
+        """The cached blocks that a request holds now."""
+        return [
+            [block for block in blocks if not block.is_null and block.block_hash is not None]
+            for blocks in manager.get_blocks(request_id).blocks
+        ]
+
+    def available(self) -> int:
+        """Blocks that a request could get now."""
+        return int(self._pool.get_num_free_blocks())
+
+    def lease(self, handle: Handle, blocks: int, *, deadline: float, now: float) -> int:
+        """Pin the first `blocks` blocks of each group. Raises LeaseError beyond the budget."""
+        pinned = [block for group in handle for block in group[:blocks]]
+        more = sum(1 for block in pinned if block.block_id not in self._pinned)
+        if len(self._pinned) + more > self.lease_budget:
+            raise LeaseError(
+                f"{more} blocks more than the {len(self._pinned)} leased ones exceed the budget of {self.lease_budget}"
+            )
+        self._hold(pinned)
+        self._pinned.update(block.block_id for block in pinned)
+        number = next(self._numbers)
+        self._leases[number] = (pinned, getattr(self._pool, "request_info", None))
+        return number
+
+    def end_lease(self, lease: int, *, now: float) -> bool:
+        """Let go of a lease's blocks, the deepest first; false when it is over already."""
+        blocks, info = self._leases.pop(lease, (None, None))
+        if blocks is None:
+            return False
+        self._pinned.subtract(block.block_id for block in blocks)
+        self._pinned = +self._pinned
+        if info is not None:
+            self._pool.request_info = info
+        self._pool.free_blocks(blocks[::-1])
+        return True
+
+    def retain(
+        self,
+        handle: Handle,
+        first: int,
+        blocks: int,
+        *,
+        priority: int,
+        duration: float,
+        lifetime: Literal["fixed", "refresh"],
+        now: float,
+    ) -> None:
+        """Set the priority of some blocks for `duration` seconds; a session's next turn sets it anew either way."""
+        chosen = [block for group in handle for block in group[first : first + blocks]]
+        if not chosen or self._native is None:
+            return
+        self._native.set_priority(chosen, priority)
+        number = next(self._numbers)
+        self._newest.update((block.block_id, number) for block in chosen)
+        if duration < float("inf"):
+            heapq.heappush(self._ends, (now + duration, number, chosen))
+
+    def expire(self, now: float) -> None:
+        """Give blocks whose priority has ended the default one, where they hold their content still."""
+        while self._ends and self._ends[0][0] <= now:
+            _, number, blocks = heapq.heappop(self._ends)
+            ended = [block for block in blocks if self._newest.get(block.block_id) == number]
+            for block in ended:
+                del self._newest[block.block_id]
+            cached = [block for block in ended if block.block_hash is not None]
+            if cached:
+                self._native.set_priority(cached, DEFAULT_PRIORITY)
+
+    def forget(self) -> None:
+        """Drop all deadlines, after the pool was cleared."""
+        self._ends.clear()
+        self._newest.clear()
+
+    def _hold(self, blocks: list[Any]) -> None:
+        if self._native is not None:
+            self._native.touch(blocks, hit=False)
+        else:
+            self._pool.touch(blocks)
