@@ -22,7 +22,7 @@ native_pool = pytest.mark.skipif(
 
 
 def agents(server: Engine, *, turns: int = 4, sessions: int = 3, once: int = 8, seed: int = 1) -> tuple[int, int]:
-    """Agents that call tools, and between their turns chats that never come back. (hit, prompt) tokens of the agents."""
+    """Agents that call tools, and chats between their turns. Hit and prompt tokens of the agents."""
     order = random.Random(seed)
     totals = [0, 0]
 
@@ -108,7 +108,7 @@ def test_leased_blocks_are_held_until_the_lease_ends(engine: Make) -> None:
     assert pool.leased == 3
     assert pool.available() == 40 - 3
     assert server.scheduler.kv_cache_manager.reset_prefix_cache() is False
-    for seed in range(12):  # more than the pool holds
+    for seed in range(20):  # more than the pool holds
         server.add(f"f{seed}", [20 + (seed * 7 + i) % 380 for i in range(3 * BLOCK)], answer=[20])
         server.run()
         pool.end_lease(leases.pop(), now=0.0)

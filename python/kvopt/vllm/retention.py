@@ -22,6 +22,9 @@ from kvopt.vllm.protected_pool import VllmProtectedPool
 _ASSUMED = PrefillCost(8.0, 0.03, 0.0, 1e-6, "assumed: about 8 billion parameters on one H100")
 """Where the configuration has none."""
 
+SOME_TOOL = "(some tool)"
+"""Stands for the tool of an answer that calls one, where the client does not name it: no text is parsed."""
+
 
 class Retention:
     """The coordinator of one scheduler; see the module.
@@ -92,7 +95,10 @@ class Retention:
         self._running.discard(request_id)
         handle = self.pool.handle_of(self._manager, request_id)
         footprint = Footprint(max((len(group) for group in handle), default=0))
-        self.coordinator.finished(request_id, event.now, stop=event.stop, footprint=footprint, handle=handle)
+        tools = (SOME_TOOL,) if event.tool_call else ()
+        self.coordinator.finished(
+            request_id, event.now, stop=event.stop, tools=tools, footprint=footprint, handle=handle
+        )
 
     def _record(self, view: seen.RequestView) -> ClientRecord:
         record = parse_record(view.client, strict=False)
