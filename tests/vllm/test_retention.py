@@ -21,7 +21,9 @@ native_pool = pytest.mark.skipif(
 )
 
 
-def agents(server: Engine, *, turns: int = 4, sessions: int = 3, once: int = 8, seed: int = 1) -> tuple[int, int]:
+def agents(
+    server: Engine, *, turns: int = 4, sessions: int = 3, once: int = 8, seed: int = 1, one_by_one: bool = False
+) -> tuple[int, int]:
     """Agents that call tools, and chats between their turns. Hit and prompt tokens of the agents."""
     order = random.Random(seed)
     totals = [0, 0]
@@ -43,6 +45,8 @@ def agents(server: Engine, *, turns: int = 4, sessions: int = 3, once: int = 8, 
         server.run()
         for number in range(once):
             server.add(f"{seed}.{turn}.{number}", [10 + order.randrange(400) for _ in range(120)], answer=[20, 30])
+            if one_by_one:
+                server.run()
         server.run()
     return totals[0], totals[1]
 
@@ -52,7 +56,7 @@ def test_what_is_protected_is_hit_again(engine: Make) -> None:
     shares = {}
     for retention in ({"retention": "off"}, {"retention": "fixed", "retention_ttl": 1000, "lease_share": 0}):
         server = engine(kvopt={"policy": "priority", "simulation": VIRTUAL, **retention}, blocks=40)
-        hit, prompt = agents(server)
+        hit, prompt = agents(server, turns=3, one_by_one=True)
         shares[retention["retention"]] = hit / prompt
         assert server.scheduler.kvopt.hooks.errors == {}
         assert server.scheduler.kv_cache_manager.block_pool.native.verify() == []
