@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -112,6 +113,26 @@ def test_sessions_and_records_of_the_client(watched: Make) -> None:
     assert (views["a"].turn, views["c"].turn) == (0, 1)
     assert server.scheduler.kvopt.hooks.hint_errors == 2
     assert set(server.reasons) == {"a", "b", "c", "d"}
+
+
+def test_sessions_and_hints_in_vllms_own_fields(watched: Make) -> None:
+    server, events = watched()
+    fields: dict[str, Any] = {"session_id": "own"}
+    with contextlib.suppress(ImportError):  # since 0.31
+        from vllm.v1.kv_hints.protocol import KvHintAction, KvHintsEnvelope
+
+        actions = [
+            KvHintAction("1", "kvopt.retain", "1", {"ttl_ms": 1500}),
+            KvHintAction("2", "other.thing", "1", {"ttl_ms": 9}),
+        ]
+        fields["kv_hints"] = KvHintsEnvelope("1", "m", actions)
+    server.add("a", prompt(50), **fields)
+    server.add("b", prompt(50, 1), session_id="own")
+    server.run()
+    views = {event.request.request_id: event.request for event in events if isinstance(event, seen.Arrived)}
+    assert views["a"].session_name == "own"
+    assert views["a"].session == views["b"].session
+    assert views["a"].client == ({"ttl_ms": 1500} if "kv_hints" in fields else {})
 
 
 def test_preemption_and_readmission(watched: Make) -> None:

@@ -139,6 +139,46 @@ def test_leases_stay_within_the_budget(engine: Make) -> None:
         server.scheduler.kvopt.retention.pool.lease([blocks], 6, deadline=1.0, now=0.0)
 
 
+@pytest.mark.parametrize("mode", ["abort", "keep"])
+def test_sleep_and_wake_clear_what_is_held(engine: Make, mode: str) -> None:
+    server = engine(kvopt={"retention": "index", "lease_share": 0.5, "simulation": VIRTUAL}, blocks=41)
+    leases = lease_at_end(server, 3)
+    server.add("a", range(10, 10 + 5 * BLOCK), answer=[20, 30])
+    server.run()
+    protected = server.scheduler.kvopt.retention
+    assert protected.pool.leased == 3
+    for lease in leases:  # of this test's own; the coordinator ends its own at the reset
+        protected.pool.end_lease(lease, now=0.0)
+    server.core.sleep(1, mode)
+    assert server.scheduler.kv_cache_manager.block_pool.get_num_free_blocks() == 40
+    server.core.wake_up()
+    server.add("b", range(10, 10 + 5 * BLOCK), answer=[20, 30])
+    server.run()
+    assert server.outputs["b"] == [20, 30]
+    assert server.scheduler.kvopt.hooks.errors == {}
+
+
+def test_a_storm_of_aborts(engine: Make) -> None:
+    server = engine(
+        kvopt={"retention": "paper", "lease_share": 0.8, "waiting": "sessions", "simulation": VIRTUAL}, blocks=30
+    )
+    order = random.Random(3)
+    for round_number in range(20):
+        names = [f"{round_number}.{number}" for number in range(12)]
+        for name in names:
+            length = order.randint(20, 200)
+            server.add(name, [10 + order.randrange(400) for _ in range(length)], max_tokens=30)
+        for _ in range(order.randint(0, 5)):
+            server.step()
+        server.core.abort_requests(order.sample(names, 9))
+    server.run()
+    runtime = server.scheduler.kvopt
+    assert runtime.hooks.errors == {}
+    assert runtime.hooks.requests == {}
+    assert server.core.reset_prefix_cache() is True
+    assert server.scheduler.kv_cache_manager.block_pool.get_num_free_blocks() == 29
+
+
 def test_hints_that_lie_or_are_malformed(engine: Make) -> None:
     server = engine(kvopt={"retention": "index", "simulation": VIRTUAL})
     lies: list[dict[str, Any]] = [

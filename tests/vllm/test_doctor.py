@@ -1,0 +1,50 @@
+"""`kvopt vllm doctor` where vLLM is installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kvopt.cli.main import main
+from kvopt.vllm import versions
+from kvopt.vllm.doctor import PROBLEM, examine
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KVOPT_CONFIG", raising=False)
+    monkeypatch.delenv("VLLM_PLUGINS", raising=False)
+
+
+def found(options: dict[str, Any] | None = None) -> dict[str, tuple[str, str]]:
+    return {finding.subject: (finding.state, finding.found) for finding in examine(options)}
+
+
+def test_all_is_well_without_a_pool(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    config = json.dumps({"pool": "off", "record": str(tmp_path / "trace.parquet")})
+    result = CliRunner().invoke(main, ["vllm", "doctor", "--config", config, "--json", str(file)])
+    assert result.exit_code == 0, result.output
+    states = {entry["subject"]: entry["state"] for entry in json.loads(file.read_text())}
+    assert PROBLEM not in states.values()
+    assert states["vLLM"] == states["hooks"] == states["plugin"] == states["recording"] == "ok"
+
+
+def test_what_would_fall_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import vllm
+
+    assert found()["configuration"] == (
+        "note",
+        "nobody asks: vLLM runs untouched; set KVOPT_CONFIG or --additional-config",
+    )
+    monkeypatch.setenv("VLLM_PLUGINS", "other")
+    assert found()["plugin"][0] == PROBLEM
+    assert "no folder" in found({"record": str(tmp_path / "gone" / "trace.parquet")})["recording"][1]
+    monkeypatch.setitem(versions.HOOKED, "vllm.v1.request", ("Request.gone",))
+    assert "lacks vllm.v1.request.Request.gone" in found()["hooks"][1]
+    monkeypatch.setattr(vllm, "__version__", "0.12.0")
+    assert "0.12.0 is not supported" in found()["vLLM"][1]
