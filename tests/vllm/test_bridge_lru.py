@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from managers import Server, Workload, full_attention, make_manager, perform, sliding_window
 
 from kvopt.vllm.adapter import OrderedBlockPool
 from kvopt.vllm.bridge import NativeBlockPool
 from kvopt.vllm.settings import PoolSettings
+from managers import Server, Workload, full_attention, make_manager, perform, sliding_window
 
 GROUPS = {
     "full": lambda: [full_attention()],

@@ -6,11 +6,11 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from managers import BLOCK, Server, Workload, full_attention, make_manager, perform, sliding_window
 
 from kvopt._core import RequestInfo, policies
 from kvopt.policies import Policy, RankingPolicy
 from kvopt.vllm.settings import PoolKind, PoolSettings
+from managers import BLOCK, Server, Workload, full_attention, make_manager, perform, sliding_window
 
 ONLINE = [info.name for info in policies() if not info.offline]
 GROUP = (0).to_bytes(4, "big")

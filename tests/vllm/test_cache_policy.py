@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import random
 from typing import Any
 
 import pytest
-
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("kvopt.vllm.install") is None, reason="this build has no pool of its own"
-)
 
 MODULE = "kvopt.vllm.cache_policy"
 

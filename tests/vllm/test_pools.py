@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +16,6 @@ from tiny_model import END_ID, TOOL_CALL_ID
 
 Make = Callable[..., Any]
 VIRTUAL = {"time": "virtual"}
-native_pool = pytest.mark.skipif(
-    importlib.util.find_spec("kvopt.vllm.install") is None, reason="this build has no pool of its own"
-)
 
 PLAIN_POLICY = """
 from kvopt.policies import RankingPolicy
@@ -54,7 +50,6 @@ def workload(server: Engine, seed: int = 1, sessions: int = 6, turns: int = 4) -
     return dict(server.outputs)
 
 
-@native_pool
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("pool", ["native", "vllm"])
 def test_lru_is_vllms_own_order(engine: Make, pool: str, asynchronous: bool) -> None:
@@ -84,7 +79,6 @@ def test_lru_is_vllms_own_order(engine: Make, pool: str, asynchronous: bool) -> 
     assert seen[0][2]["evicted_blocks"]["capacity"] > 100
 
 
-@native_pool
 @pytest.mark.parametrize("pool", ["native", "vllm"])
 @pytest.mark.parametrize("policy", ["cost-aware", "priority", "s3-fifo", "FILE:Oldest", "FILE:Raises"])
 def test_any_policy_serves_the_engine(engine: Make, tmp_path: Path, policy: str, pool: str) -> None:
@@ -102,7 +96,6 @@ def test_any_policy_serves_the_engine(engine: Make, tmp_path: Path, policy: str,
     assert server.scheduler.kvopt.hooks.errors == {}
 
 
-@native_pool
 def test_the_pool_is_told_of_sessions_and_stop_reasons(engine: Make) -> None:
     from kvopt.policies import StopReason
 
@@ -127,7 +120,6 @@ def test_the_pool_is_told_of_sessions_and_stop_reasons(engine: Make) -> None:
     assert told[1].expected_gap == 4.0
 
 
-@native_pool
 @pytest.mark.parametrize("algorithm", ["sha256", "sha256_cbor"])
 def test_native_hashes_are_vllms(engine: Make, algorithm: str) -> None:
     found = []
@@ -152,7 +144,6 @@ def test_prefix_caching_off_keeps_vllms_pool(engine: Make) -> None:
         engine(kvopt={"strict": True, "simulation": VIRTUAL}, enable_prefix_caching=False)
 
 
-@native_pool
 def test_windows_and_full_attention_in_one_pool(engine: Make, windowed_model: Path) -> None:
     for policy in ("lru", "cost-aware"):
         server = engine(
@@ -163,7 +154,6 @@ def test_windows_and_full_attention_in_one_pool(engine: Make, windowed_model: Pa
         assert server.scheduler.kvopt.hooks.errors == {}
 
 
-@native_pool
 @pytest.mark.slow
 @pytest.mark.skipif(not has_kernels(), reason="this vLLM has no kernels for this machine")
 def test_kernels_answer_the_same_whatever_the_policy(engine: Make) -> None:

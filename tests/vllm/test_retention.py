@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 from collections.abc import Callable
 from typing import Any
@@ -16,9 +15,6 @@ from tiny_model import END_ID, TOOL_CALL_ID
 
 Make = Callable[..., Any]
 VIRTUAL = {"time": "virtual"}
-native_pool = pytest.mark.skipif(
-    importlib.util.find_spec("kvopt.vllm.install") is None, reason="this build has no pool of its own"
-)
 
 
 def agents(
@@ -51,7 +47,6 @@ def agents(
     return totals[0], totals[1]
 
 
-@native_pool
 def test_what_is_protected_is_hit_again(engine: Make) -> None:
     shares = {}
     for retention in ({"retention": "off"}, {"retention": "fixed", "retention_ttl": 1000, "lease_share": 0}):

@@ -64,8 +64,8 @@ def schedulers_callback(
     ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> list[str | type[Scheduler]]:
     """Scheduler specs and Python schedulers of all values, each checked, repeats removed."""
-    from kvopt.cli.python_policy import load_class
     from kvopt.errors import SchedulerError
+    from kvopt.policies.python_file import load_class
     from kvopt.scheduler import Scheduler, make_scheduler
 
     schedulers: list[str | type[Scheduler]] = []

@@ -1,4 +1,4 @@
-"""Loading a policy class from a Python file, named as "path/to/file.py:ClassName"."""
+"""Loading a class, such as a policy or a scheduler, from a Python file, named as "path/to/file.py:ClassName"."""
 
 from __future__ import annotations
 

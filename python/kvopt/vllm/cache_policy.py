@@ -24,7 +24,7 @@ from kvopt.errors import ConfigError
 _OWN = "kvopt:"
 
 
-class NativeCachePolicy(CachePolicy):
+class NativeCachePolicy(CachePolicy):  # type: ignore[misc]
     """Chunks of the tier in the order of a KVopt policy; `policy` is set by the subclass that vLLM is given.
 
     The manager guarantees: a chunk is inserted where one is free, marked evictable once it is ready, and pinned while
@@ -127,9 +127,7 @@ class NativeCachePolicy(CachePolicy):
         self._pool.touch([self._blocks[key]], hit=False)
 
     def _new_pool(self) -> Any:
-        pool = _core.EnginePool(  # type: ignore[attr-defined,unused-ignore]
-            self.cache_capacity + 1, self.policy, block_tokens=1
-        )
+        pool = _core.EnginePool(self.cache_capacity + 1, self.policy, block_tokens=1)
         for group in range(_MOST_GROUPS):
             pool.set_flat_group(group)
         return pool

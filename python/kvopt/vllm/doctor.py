@@ -88,8 +88,6 @@ def _config(options: Mapping[str, Any] | None) -> tuple[Config | None, Finding]:
 def _pool(config: Config) -> Finding:
     if config.pool == "off":
         return Finding("block pool", NOTE, "vLLM's own, with its own order: pool is off")
-    if importlib.util.find_spec("kvopt.vllm.install") is None:
-        return Finding("block pool", PROBLEM, "vLLM's own: this build has no pool of its own")
     what = "native" if config.pool == "native" else "vLLM's own, in the policy's order"
     return Finding("block pool", OK, f"{what}; an engine with a feature it does not cover keeps vLLM's and says so")
 
@@ -97,8 +95,6 @@ def _pool(config: Config) -> Finding:
 def _hashing(config: Config) -> Finding:
     if config.hashing == "vllm" or config.pool != "native":
         return Finding("block hashes", NOTE, "vLLM computes them")
-    if importlib.util.find_spec("kvopt.vllm.hashing") is None:
-        return Finding("block hashes", PROBLEM, "vLLM computes them: this build cannot")
     return Finding(
         "block hashes", OK, "native, equal to vLLM's byte for byte; prompts with extra keys are left to vLLM"
     )

@@ -23,7 +23,7 @@ from kvopt.vllm.step_time import step_time
 ANSWER = "simulated_answer"
 
 
-class SimulatedExecutor(Executor):
+class SimulatedExecutor(Executor):  # type: ignore[misc]
     """Steps that compute nothing; see the module.
 
     Attributes:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kvopt.cost import DEFAULT_P_STAR
 from kvopt.errors import ConfigError
 from kvopt.vllm.config import Config
+from kvopt.vllm.hashing import get_request_block_hasher
+from kvopt.vllm.install import installed, unsupported
+from kvopt.vllm.settings import PoolKind, PoolSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,9 @@ def choose_pool(config: Config, vllm_config: Any, kv_cache_config: Any) -> PoolC
     reasons: list[str] = []
     if not vllm_config.cache_config.enable_prefix_caching:
         reasons.append("prefix caching is off")
-    elif (install := _bridge("install")) is None:
-        reasons.append("this build has no pool of its own")
     else:
         walks = _walks_queue(vllm_config)
-        reasons += install.unsupported(kv_cache_config, policy=config.policy, offload_walks_queue=walks)
+        reasons += unsupported(kv_cache_config, policy=config.policy, offload_walks_queue=walks)
     if reasons and config.strict:
         raise ConfigError(f"{config.source}.strict: pool {config.pool!r} is not to be had: {'; '.join(reasons)}")
     if reasons:
@@ -51,25 +52,24 @@ def pool_for(config: Config, vllm_config: Any, kv_cache_config: Any) -> Iterator
     if choice.kind == "vllm":
         yield choice
         return
-    settings = _bridge("settings").PoolSettings(policy=load_policy(config.policy), pool=config.pool)
-    with _bridge("install").installed(settings):
+    kind: PoolKind = "native" if choice.kind == "native" else "vllm"
+    with installed(PoolSettings(policy=load_policy(config.policy), pool=kind, p_star=_p_star(config))):
         yield choice
 
 
 def hash_natively() -> bool:
-    """Let the engine core that is being built hash blocks natively; false where this build cannot.
+    """Let the engine core that is being built hash blocks natively; false where none is.
 
     The core asks for its hash function right after its scheduler is made; the swap undoes itself then.
     """
     core: Any = sys.modules.get("vllm.v1.engine.core")
-    hashing = _bridge("hashing")
-    if core is None or hashing is None:
+    if core is None:
         return False
     own = core.get_request_block_hasher
 
     def make(*args: Any, **kwargs: Any) -> Any:
         core.get_request_block_hasher = own
-        return hashing.get_request_block_hasher(*args, own=own, **kwargs)
+        return get_request_block_hasher(*args, own=own, **kwargs)
 
     core.get_request_block_hasher = make
     return True
@@ -94,7 +94,7 @@ def _walks_queue(vllm_config: Any) -> bool:
     return bool(extra.get("lazy_offload", False))
 
 
-def _bridge(name: str) -> Any:
-    """A module of the native pool; None in a build without it."""
-    full = f"kvopt.vllm.{name}"
-    return importlib.import_module(full) if importlib.util.find_spec(full) is not None else None
+def _p_star(config: Config) -> float:
+    """Where attention doubles a token's cost, in tokens, by the configured prefill or by default."""
+    known = config.prefill is not None and math.isfinite(config.prefill.p_star)
+    return config.prefill.p_star if known and config.prefill is not None else DEFAULT_P_STAR

@@ -35,7 +35,7 @@ def may_move(request: Any) -> bool:
     return request.num_computed_tokens == 0 and request.status.name in {"WAITING", "PREEMPTED"}
 
 
-class FirstComeOrder(FCFSRequestQueue):
+class FirstComeOrder(FCFSRequestQueue):  # type: ignore[misc]
     """First come, first served, but for those that :meth:`reorder` moves."""
 
     def reorder(self, rank: Rank) -> None:
@@ -51,7 +51,7 @@ class FirstComeOrder(FCFSRequestQueue):
         self.extend(requests)
 
 
-class PriorityOrder(PriorityRequestQueue):
+class PriorityOrder(PriorityRequestQueue):  # type: ignore[misc]
     """vLLM's priorities first; within one, the rank that the last :meth:`reorder` gave, then vLLM's order."""
 
     def __init__(self) -> None:
