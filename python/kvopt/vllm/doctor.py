@@ -121,7 +121,7 @@ def _recording(config: Config) -> Finding:
 
 
 def _policy(config: Config) -> Finding:
-    from kvopt.vllm.pools import load_policy
+    from kvopt.policies.python_file import load_policy
 
     try:
         load_policy(config.policy)
