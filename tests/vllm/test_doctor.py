@@ -21,7 +21,8 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found(options: dict[str, Any] | None = None) -> dict[str, tuple[str, str]]:
-    return {finding.subject: (finding.state, finding.found) for finding in examine(options)}
+    environment = None if options is None else {"KVOPT_CONFIG": json.dumps(options)}
+    return {finding.subject: (finding.state, finding.found) for finding in examine(environment)}
 
 
 def test_all_is_well_without_a_pool(tmp_path: Path) -> None:

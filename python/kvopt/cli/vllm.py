@@ -36,9 +36,7 @@ def doctor(config: str | None, json_file: Path | None) -> int:
 
     if json_file is not None:
         check_output(json_file)
-    if config is not None:
-        os.environ[ENVIRONMENT] = config
-    findings = examine()
+    findings = examine(None if config is None else {ENVIRONMENT: config})
     if json_file is not None:
         write_output(
             json_file, json_bytes([{"subject": f.subject, "state": f.state, "found": f.found} for f in findings])

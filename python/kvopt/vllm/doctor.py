@@ -8,10 +8,9 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kvopt.errors import ConfigError
-from kvopt.vllm.config import Config, parse_config, read_config
+from kvopt.vllm.config import Config, read_config
 from kvopt.vllm.versions import check_names, check_version
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
@@ -26,13 +25,13 @@ class Finding:
     found: str
 
 
-def examine(options: Mapping[str, Any] | None = None) -> list[Finding]:
-    """All findings for these options, or for those of the environment. Imports vLLM where it is installed."""
+def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
+    """All findings for the configuration of this environment, or the process's. Imports vLLM where it is installed."""
     findings = [_versions(), _vllm()]
     if findings[-1].state != PROBLEM:
         findings.append(_names())
         findings.append(_entry_point())
-    config, finding = _config(options)
+    config, finding = _config(environment)
     findings.append(finding)
     if config is not None:
         findings += [check(config) for check in _CHECKS]
@@ -74,9 +73,9 @@ def _entry_point() -> Finding:
     return Finding("plugin", OK, "vLLM loads it in every process")
 
 
-def _config(options: Mapping[str, Any] | None) -> tuple[Config | None, Finding]:
+def _config(environment: Mapping[str, str] | None) -> tuple[Config | None, Finding]:
     try:
-        config = read_config() if options is None else parse_config(options)
+        config = read_config(None, environment)
     except ConfigError as error:
         return None, Finding("configuration", PROBLEM, str(error))
     if config is None:
