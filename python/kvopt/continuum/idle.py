@@ -15,7 +15,9 @@ from kvopt.continuum.sessions import Session, SessionTable
 from kvopt.continuum.ttl import Decision
 from kvopt.policies import StopReason
 
-_FIRST_LOOK = 1.0  # seconds after which a decision is looked at again; then at every doubling of the age
+_FIRST_LOOK = 1.0  # seconds after which a decision is looked at again
+_LEASE_PATIENCE = 1.0  # times the age until the next look: at every doubling
+_SOFT_PATIENCE = 7.0  # a later look at soft protection changes little, since its priority is set
 _MOST_A_TICK = 64  # so that no step stalls after a pause
 
 
@@ -140,5 +142,7 @@ class IdleSessions:
 
     def _look_again(self, session: Session, decision: Decision, now: float) -> None:
         session.stamp += 1
-        age = now - session.idle_since
-        self._deadlines.add(now + min(decision.ttl, max(age, _FIRST_LOOK)), session.id, session.stamp)
+        protection = self._retention.of(session.id)
+        leased = protection is not None and protection.lease is not None
+        wait = max(now - session.idle_since, _FIRST_LOOK) * (_LEASE_PATIENCE if leased else _SOFT_PATIENCE)
+        self._deadlines.add(now + min(decision.ttl, wait), session.id, session.stamp)
