@@ -92,7 +92,10 @@ def test_a_policy_of_a_file_is_compared_at_every_capacity(policy_file: Path, tmp
         ("{file}:RaisesInHook", "{file}: line 17: policy RaisesInHook at 4 blocks: RaisesInHook.on_evictable raised"),
         ("{file}:TakesHeld", "policy TakesHeld at 4 blocks: the policy chose run 0, which is held by a request"),
         ("{file}:TakesParents", "policy TakesParents at 4 blocks: the policy chose run "),
-        ("{file}:TakesNothing", "policy TakesNothing at 4 blocks: TakesNothing.choose returned None; it must return a run id"),
+        (
+            "{file}:TakesNothing",
+            "policy TakesNothing at 4 blocks: TakesNothing.choose returned None; it must return a run id",
+        ),
         ("{file}:IsNaN", "error: policy IsNaN at 4 blocks: IsNaN.on_evictable raised ValueError: rank(0) is NaN\n"),
     ],
 )

@@ -335,6 +335,17 @@ def test_sessions_that_stay_away_are_forgotten_and_counted_as_lost_from_sight() 
     assert history.running(()) == server.stats["idle"]
 
 
+def test_deadlines_that_no_longer_stand_are_dropped_before_they_are_due() -> None:
+    server = Server(leases="never", most_sessions=100)
+    for _ in range(40):
+        for i in range(200):  # half of them are forgotten again before their deadline
+            server.turn(f"s{i}")
+            server.now += 0.001
+        assert len(server.coordinator._idle._deadlines) <= 1025
+    server.coordinator.tick(server.now + 3000.0)
+    assert server.stats["revised"] <= 100
+
+
 def test_a_reload_counts_where_it_is_quicker_than_the_prefill() -> None:
     model, cost = model_geometry("llama-3.1-8b"), PrefillCost(10.0, 0.1, 0.0, 1e-6)
     plain = Coordinator(NativePool(BlockPool(40)), LossOfTokens(cost))

@@ -11,7 +11,7 @@ from kvopt.continuum.deadlines import Deadlines
 from kvopt.continuum.options import ContinuumOptions
 from kvopt.continuum.record import ClientRecord
 from kvopt.continuum.retention import RetentionManager
-from kvopt.continuum.sessions import Session, SessionTable
+from kvopt.continuum.sessions import NO_DEADLINE, Session, SessionTable
 from kvopt.continuum.ttl import Decision
 from kvopt.policies import StopReason
 
@@ -40,7 +40,8 @@ class IdleSessions:
         self._retention = retention
         self._sessions = sessions
         self._on_released = on_released
-        self._deadlines = Deadlines()
+        self._deadlines = Deadlines(self._due_stands)
+        self._last_stamp = NO_DEADLINE
         self.counts = dict.fromkeys(("decisions", "kept", "revised", "forgotten", "ended"), 0)
 
     @property
@@ -93,7 +94,7 @@ class IdleSessions:
         if session.tool is not None:
             self._appraisal.rule.on_gap(session.tool, gap)
         self._sessions.set_busy(session)
-        session.stamp += 1
+        session.stamp = NO_DEADLINE
 
     def revise(self, session: Session, now: float) -> None:
         """Decide on it again, if it is protected."""
@@ -104,13 +105,13 @@ class IdleSessions:
         if self._retention.revise(session.id, decision, now):
             self._look_again(session, decision, now)
         else:
-            session.stamp += 1
+            session.stamp = NO_DEADLINE
             self._on_released(session)
 
     def release(self, session: Session, now: float, reason: str) -> None:
         """End what protects it, if anything does."""
         if self._retention.release(session.id, now, reason):
-            session.stamp += 1
+            session.stamp = NO_DEADLINE
             self._on_released(session)
 
     def end(self, session: Session, now: float) -> None:
@@ -123,9 +124,9 @@ class IdleSessions:
     def tick(self, now: float) -> int:
         """End or decide again what is due, a limited number at once; returns how many sessions that were."""
         done = 0
-        for session_id, stamp in self._deadlines.due(now, _MOST_A_TICK):
+        for session_id in self._deadlines.due(now, _MOST_A_TICK):
             session = self._sessions.get(session_id)
-            if session is not None and session.stamp == stamp and session_id in self._retention:
+            if session is not None:
                 self.revise(session, now)
                 done += 1
         return done + self.forget(now)
@@ -140,8 +141,13 @@ class IdleSessions:
         self.counts["forgotten"] += forgotten
         return forgotten
 
+    def _due_stands(self, session_id: str, stamp: int) -> bool:
+        session = self._sessions.get(session_id)
+        return session is not None and session.stamp == stamp and session_id in self._retention
+
     def _look_again(self, session: Session, decision: Decision, now: float) -> None:
-        session.stamp += 1
+        self._last_stamp += 1  # one of all sessions: an id may be used again
+        session.stamp = self._last_stamp
         protection = self._retention.of(session.id)
         leased = protection is not None and protection.lease is not None
         wait = max(now - session.idle_since, _FIRST_LOOK) * (_LEASE_PATIENCE if leased else _SOFT_PATIENCE)

@@ -8,6 +8,9 @@ from collections import OrderedDict
 from kvopt.continuum.footprint import Footprint
 from kvopt.continuum.history import Path
 
+NO_DEADLINE = 0
+"""The stamp of a session without a deadline; those of deadlines are above it."""
+
 _PACE_OCTAVES = 2.0  # a class of pace spans a factor of four
 
 
@@ -45,7 +48,7 @@ class Session:
         self.asked_until = -math.inf  # the client wants its blocks kept until then
         self.footprint = Footprint(0)
         self.head = 0  # blocks that its first request found cached
-        self.stamp = 0  # of the last deadline set for it
+        self.stamp = NO_DEADLINE
         self.log_gaps = 0.0
         self.returns = 0
 
