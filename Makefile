@@ -44,7 +44,7 @@ define check_python
   echo "Name another one, as in: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 endef
 
-.PHONY: help demo test test-cpp test-python test-vllm lint lint-python lint-cpp tidy cuda-check format bench dev clean
+.PHONY: help demo test test-cpp test-python test-vllm lint lint-python lint-cpp cuda-check format bench dev clean
 
 help:  ## list the targets
 	@echo 'KVopt targets (PYTHON, JOBS, NVCC, SANITIZE, PYTEST_ARGS, VERSION can be set on the command line):'
@@ -92,11 +92,8 @@ lint-python: .venv-test/.ready
 	$(TEST)/mypy
 
 lint-cpp: .venv-test/.ready
-	$(call step,clang-format)
+	$(call step,clang-format and clang-tidy)
 	$(TEST)/clang-format --dry-run --Werror $(FORMATTED)
-
-tidy: .venv-test/.ready  ## clang-tidy over all C++ sources; has findings still, so it is not part of lint yet
-	$(call step,clang-tidy)
 	$(CMAKE) -B build/lint --log-level=WARNING -DKVOPT_TESTS=$(TESTS_CPP) -DKVOPT_CUDA=OFF -DCMAKE_BUILD_TYPE=Debug \
 	  -DPython_EXECUTABLE="$(CURDIR)/$(TEST)/python" -Dpybind11_DIR="$$($(TEST)/python -m pybind11 --cmakedir)"
 	printf '%s\n' $(if $(filter ON,$(TESTS_CPP)),$(TIDIED),$(filter-out tests/%,$(TIDIED))) | \

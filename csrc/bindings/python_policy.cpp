@@ -54,8 +54,7 @@ class PythonPolicy final : public Policy {
 
   void raise_interrupt() const {
     if (!interrupt_) return;
-    const py::error_already_set interrupt = *std::exchange(interrupt_, std::nullopt);
-    throw interrupt;
+    throw py::error_already_set(*std::exchange(interrupt_, std::nullopt));
   }
 
   // The policy may name one run or several at once; those are handed out one by one while they are asked for.

@@ -42,7 +42,8 @@ class PythonPool {
   }
 
  private:
-  struct Busy {
+  class Busy {
+   public:
     explicit Busy(PythonPool& pool) : pool_(pool) { pool_.busy_ = true; }
     Busy(const Busy&) = delete;
     Busy& operator=(const Busy&) = delete;
@@ -50,6 +51,8 @@ class PythonPool {
       if (!pool_.abandoned_.empty()) pool_.release_abandoned();
       pool_.busy_ = false;
     }
+
+   private:
     PythonPool& pool_;
   };
 

@@ -160,9 +160,13 @@ class RunQueues {
 };
 
 // What policies over RunQueues share. Derived classes override attach(), call order_by() in it, and say what a hit and
-// a stored run mean.
+// a stored run mean. Held runs keep their place, unless a derived class says otherwise.
 class RunQueuePolicy : public Policy {
  public:
+  void on_referenced(std::span<const RunId> /*runs*/) override {}
+  void on_evictable(std::span<const RunId> runs, const RequestInfo& /*info*/) override {
+    for (const RunId r : runs) keep_place(r);
+  }
   void on_split(RunId head, RunId tail) override { queues_->split(head, tail); }
   void on_dropped(std::span<const RunId> runs) override {
     for (const RunId r : runs) queues_->leave(r);
@@ -186,10 +190,10 @@ class RunQueuePolicy : public Policy {
     return static_cast<std::uint32_t>(std::min(share * runs_->capacity, double{UINT32_MAX}));
   }
 
-  // For a queue whose order a hit does not change: held runs keep their place.
+  // For a queue whose order a hit does not change.
   void keep_place(RunId r) {
     queues_->recount(r);
-    if (runs_->children[r] == 0 && !queues_->listed(r)) queues_->prepend(r);
+    if (runs_->children[r] == 0) on_uncovered(r);
   }
 
   // For a queue in the order in which runs were last let go of.

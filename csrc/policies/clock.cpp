@@ -44,12 +44,6 @@ class Clock final : public RunQueuePolicy {
     queues_->split(head, tail);
   }
 
-  void on_referenced(std::span<const RunId> /*runs*/) override {}
-
-  void on_evictable(std::span<const RunId> runs, const RequestInfo& /*info*/) override {
-    for (const RunId r : runs) keep_place(r);
-  }
-
   RunId choose(std::uint32_t /*wanted*/, Time /*now*/) override {
     for (;;) {
       const RunId r = queues_->front(0);

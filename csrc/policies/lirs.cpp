@@ -79,8 +79,6 @@ class Lirs final : public RunQueuePolicy {
     s_->insert_after(tail, head);
   }
 
-  void on_referenced(std::span<const RunId> /*runs*/) override {}
-
   void on_evictable(std::span<const RunId> runs, const RequestInfo& /*info*/) override {
     for (const RunId r : runs) {
       recount(r);

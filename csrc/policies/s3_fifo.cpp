@@ -55,12 +55,6 @@ class S3Fifo final : public RunQueuePolicy {
     queues_->split(head, tail);
   }
 
-  void on_referenced(std::span<const RunId> /*runs*/) override {}
-
-  void on_evictable(std::span<const RunId> runs, const RequestInfo& /*info*/) override {
-    for (const RunId r : runs) keep_place(r);
-  }
-
   void on_evicted(RunId run, std::uint64_t key, std::uint32_t blocks) override {
     if (queues_->queue(run) != kSmall) return;
     ghosts_->push(0, key, blocks);

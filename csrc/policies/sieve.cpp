@@ -37,15 +37,6 @@ class Sieve final : public RunQueuePolicy {
     queues_->split(head, tail);
   }
 
-  void on_referenced(std::span<const RunId> /*runs*/) override {}
-
-  void on_evictable(std::span<const RunId> runs, const RequestInfo& /*info*/) override {
-    for (const RunId r : runs) {
-      queues_->recount(r);
-      if (runs_->children[r] == 0) on_uncovered(r);
-    }
-  }
-
   void on_uncovered(RunId run) override {
     if (queues_->listed(run)) return;
     queues_->move(run, ahead_);

@@ -113,8 +113,25 @@ std::size_t resident_bytes() {
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
+constexpr std::uint32_t kBlocks = 1'000'000;
+
+// The worst case: every block is a run of its own.
+void at_most_64_bytes_a_block_where_each_is_a_run() {
+  const std::size_t before = resident_bytes();
+  BlockPool pool({.capacity = kBlocks}, make_policy(parse_policy("lru")));
+  Allocation allocation;
+  for (std::uint64_t key = 0; key < kBlocks; ++key) {
+    pool.acquire(allocation, {.hashes = &key, .count = 1}, 1, {});
+    pool.commit(allocation, {.hashes = &key, .count = 1}, {});
+    pool.release(allocation, {});
+  }
+  const PoolStats stats = pool.stats();
+  CHECK_EQUAL(stats.runs, kBlocks);
+  CHECK(resident_bytes() - before <= std::size_t{64} * kBlocks);
+  CHECK(stats.bytes <= std::size_t{64} * kBlocks);
+}
+
 void at_most_64_bytes_a_block() {
-  constexpr std::uint32_t kBlocks = 1'000'000;
   Conversations conversations(3'000, 30, 30);
   const std::size_t before = resident_bytes();
   BlockPool pool({.capacity = kBlocks}, make_policy(parse_policy("lru")));
@@ -135,5 +152,6 @@ void at_most_64_bytes_a_block() {
 
 int main() {
   return run_all({{"no allocation in steady state", no_allocation_in_steady_state},
+                  {"at most 64 bytes a block where each is a run", at_most_64_bytes_a_block_where_each_is_a_run},
                   {"at most 64 bytes a block", at_most_64_bytes_a_block}});
 }

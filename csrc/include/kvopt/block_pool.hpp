@@ -55,6 +55,8 @@ std::uint64_t key_digest(const std::uint8_t* key, std::size_t size);
 class Allocation {
  public:
   Allocation() = default;
+  Allocation(const Allocation&) = delete;
+  Allocation& operator=(const Allocation&) = delete;
   Allocation(Allocation&& other) noexcept { swap(other); }
   Allocation& operator=(Allocation&& other) noexcept {
     swap(other);
