@@ -19,6 +19,7 @@ COMMANDS = {
     "compare": "Compare eviction policies on a trace.",
     "mrc": "LRU's miss ratio at every capacity.",
     "simulate": "Waits, hits and recomputation of a server.",
+    "sweep": "Simulate a grid, on many cores.",
     "bound": "What no policy can exceed on a trace.",
     "plot": "Draw a result file as SVG or PNG.",
     "policies": "List the policies, or describe one.",
