@@ -20,6 +20,7 @@ COMMANDS = {
     "mrc": "LRU's miss ratio at every capacity.",
     "simulate": "Waits, hits and recomputation of a server.",
     "sweep": "Simulate a grid, on many cores.",
+    "advise": "The least memory and best policy for an SLO.",
     "bound": "What no policy can exceed on a trace.",
     "plot": "Draw a result file as SVG or PNG.",
     "policies": "List the policies, or describe one.",
