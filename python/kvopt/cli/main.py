@@ -21,6 +21,7 @@ COMMANDS = {
     "simulate": "Waits, hits and recomputation of a server.",
     "sweep": "Simulate a grid, on many cores.",
     "advise": "The least memory and best policy for an SLO.",
+    "report": "Results of simulate as one HTML page.",
     "bound": "What no policy can exceed on a trace.",
     "plot": "Draw a result file as SVG or PNG.",
     "policies": "List the policies, or describe one.",
