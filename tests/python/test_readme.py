@@ -57,6 +57,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "config.json").write_text(json.dumps(MODEL_CONFIG))
     steps = [(q, s, 5 + q / 50 + s / 5000 + q * s / 1e6) for q in (128, 512, 2048) for s in (0, 8000, 32_000)]
     (tmp_path / "steps.csv").write_text("q,s,ms\n" + "".join(f"{q},{s},{ms}\n" for q, s, ms in steps))
+    for code in (code for language, code in BLOCKS if language == "toml"):
+        (tmp_path / code.splitlines()[0].removeprefix("# ")).write_text(code, encoding="utf-8")
     for name in ("a", "b"):
         write_parquet(CodingAgents(sessions=2).load(), tmp_path / f"{name}.parquet")
     for code in PYTHON:
@@ -70,7 +72,15 @@ def test_every_command_runs_in_order(workplace: Path) -> None:
     assert {line.split()[1] for line in found} >= {"compare", "cost", "mrc", "plot", "trace"}
     for line in found:
         assert succeeds(*shlex.split(line)[1:]), line
-    for made in ("result.json", "result.svg", "cost.svg", "agents.parquet", "both.parquet"):
+    for made in (
+        "result.json",
+        "result.svg",
+        "cost.svg",
+        "agents.parquet",
+        "both.parquet",
+        "report.html",
+        "sweep.parquet",
+    ):
         assert (workplace / made).stat().st_size > 0
 
 
