@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command_line import fails, succeeds
+from kvopt.cli.advise_table import sentences
 from kvopt.errors import ConfigError
 from kvopt.simulator import load_profile, simulate
 from kvopt.simulator.advise import Advice, advise, default_range
@@ -229,6 +230,16 @@ def test_the_command(agents: Trace, tmp_path: Path) -> None:
         "--capacity", "4k..8k",
     )  # fmt: skip
     assert "Nothing meets ttft_p99<1us with 8,000 blocks: give more memory, or a weaker SLO." in nothing
+
+
+def test_a_wide_interval_is_named_as_the_reason(agents: Trace) -> None:
+    best = advised(agents, "ttft_mean<1h", seeds=2).candidates[0].evidence[-1].figures[0]
+    assert best.half_width > 0
+    advice = advised(agents, f"ttft_mean<{best.mean + best.half_width / 2:.9f}s", seeds=2)
+    assert advice.best is None
+    assert sentences(advice)[1].startswith("The mean meets it there, but its 95% interval reaches beyond")
+    weak = advised(agents, f"ttft_mean<{best.mean / 2:.9f}s", seeds=2)
+    assert len(sentences(weak)) == 1
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,9 @@ def sentences(advice: Advice, block_bytes: float | None = None) -> list[str]:
     goal = " and ".join(slo.text for slo in advice.slos)
     best = advice.best
     if best is None:
-        first = f"Nothing meets {goal} with {_size(advice.high, block_bytes)}: give more memory, or a weaker SLO."
-        lines = [first]
+        lines = [f"Nothing meets {goal} with {_size(advice.high, block_bytes)}: give more memory, or a weaker SLO."]
+        if any(_mean_meets(candidate, advice) for candidate in advice.candidates):
+            lines.append("The mean meets it there, but its 95% interval reaches beyond: more --seeds narrow that.")
     else:
         assert best.capacity is not None
         lines = [f"{_name(best, advice)} meets {goal} with {_size(best.capacity, block_bytes)}, the least of all."]
@@ -93,6 +94,12 @@ def shown(slo: Slo, figure: Confidence) -> str:
     text = f"{mean:,.0f}" if scale == 1 and abs(mean) >= 1000 else f"{mean:{digits}}"
     around = "" if math.isnan(figure.half_width) else f" ±{figure.half_width * scale:,.2g}"
     return f"{text}{unit}{around}"
+
+
+def _mean_meets(candidate: Candidate, advice: Advice) -> bool:
+    largest = candidate.evidence[-1]
+    means = zip(advice.slos, largest.figures, strict=True)
+    return largest.refused == 0 and all(slo.met(figure.mean) for slo, figure in means)
 
 
 def _name(candidate: Candidate, advice: Advice) -> str:
