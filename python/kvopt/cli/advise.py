@@ -127,9 +127,9 @@ def advise(
     """
     from kvopt.cli.advise_table import print_advice
     from kvopt.cli.console import output_console, progress_bar
-    from kvopt.cli.python_policy import load_policy
     from kvopt.cli.sweep import load_scheduler
     from kvopt.cost import model_geometry
+    from kvopt.policies.python_file import load_policy
     from kvopt.simulator.advise import advise as run
     from kvopt.simulator.limits import Limits
     from kvopt.simulator.simulate import SimulationOptions

@@ -33,8 +33,8 @@ def sweep(ctx: click.Context, /, spec: Path, output: Path, jobs: int | None, ray
     run again. The file is the same, byte by byte, on one core, many, or a cluster.
     """
     from kvopt.cli.console import output_console, progress_bar
-    from kvopt.cli.python_policy import load_policy
     from kvopt.cli.sweep_table import print_sweep
+    from kvopt.policies.python_file import load_policy
     from kvopt.simulator.sweep import Loaders, read_spec, run_sweep
 
     if ray is not None and jobs is not None:
@@ -55,8 +55,8 @@ def sweep(ctx: click.Context, /, spec: Path, output: Path, jobs: int | None, ray
 
 def load_scheduler(spec: str) -> str | type[Scheduler]:
     """A scheduler's class where the spec names one in a Python file, else the spec."""
-    from kvopt.cli.python_policy import load_class
     from kvopt.errors import SchedulerError
+    from kvopt.policies.python_file import load_class
     from kvopt.scheduler import Scheduler
 
     return load_class(spec, "scheduler", Scheduler, SchedulerError)  # type: ignore[type-abstract]

@@ -51,7 +51,8 @@ footer{margin:2.5em 0 1em;color:var(--soft);font-size:13px}
 @media print{
 :root{--back:#fff;--ink:#000;--soft:#444;--rule:#bbb;--panel:#fff;LIGHT}
 body{font-size:10pt}main{max-width:none;padding:0}nav{display:none}
-.wide{overflow:visible}table{font-size:7pt}th,td{padding:2px 3px}td small{font-size:6pt}th.name,td.name{min-width:5em;overflow-wrap:normal}
+.wide{overflow:visible}table{font-size:7pt}th,td{padding:2px 3px}td small{font-size:6pt}
+th.name,td.name{min-width:5em;overflow-wrap:normal}
 .charts{display:block}figure{display:inline-block;width:49%;margin:0 .4% 6px 0;vertical-align:top}
 figure,tr{break-inside:avoid}h2,h3,h3+.legend{break-after:avoid}
 @page{margin:14mm}
