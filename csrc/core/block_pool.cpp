@@ -61,6 +61,7 @@ BlockPool::BlockPool(const PoolOptions& options, std::unique_ptr<Policy> policy)
       storage_(std::make_unique<Storage>(options, runs_)),
       policy_(std::move(policy)) {
   if (policy_ == nullptr) throw ConfigError("a pool needs a policy");
+  victims_.reserve(options.capacity);  // takes memory only as it is used
   runs_.slot_keys = storage_->arena.keys(0);
   policy_->attach({runs_, options_.rule, options_.block_tokens, options_.p_star});
 }
