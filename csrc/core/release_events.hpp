@@ -1,44 +1,52 @@
 // Releases whose content has not come back yet: one event a request, however many blocks it let go of.
 //
-// An event knows when it was, its class, and how many of its blocks still wait: cached ones, and evicted ones that are
-// remembered by the key at which they begin (a ghost). All events stand in order of time, and LRU would keep the newest
-// of them up to the capacity: a window over the same list is an exact-to-an-event shadow of LRU, at O(1) an event.
-// Bounded: as many events as runs, plus a number of events that are ghosts only; the oldest of those is given up for a
-// new one.
+// An event knows when it was, how it is counted in the reuse model, and how many of its blocks still wait: cached ones,
+// and evicted ones that are remembered by the key at which they begin (a ghost). All events stand in order of time. So
+// LRU would keep the newest of them up to the capacity: a window over the list is an exact-to-an-event shadow of LRU.
+// And those that have reached a certain age are a tail of the list: one place a mark of age, moved forward as time
+// goes, finds the events that have come to the mark. O(1) an event for either.
+// Bounded: as many events as runs, plus a number of events with ghosts; the oldest of those is given up for a new one.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <utility>
+#include <string>
+#include <unordered_map>
 
+#include "core/gap_history.hpp"
 #include "core/key_map.hpp"
+#include "core/reuse_model.hpp"
 #include "core/run_list.hpp"
 #include "kvopt/types.hpp"
 
 namespace kvopt {
 
-// How long a session usually takes to return, after a tool call and otherwise, in logarithms of seconds.
-struct GapHistory {
-  std::array<float, 2> mean{};
-  std::array<float, 2> count{};
-  std::uint16_t turns = 0;
-  bool after_tool = false;  // of the last release
-};
-
 using EventId = std::uint32_t;
 inline constexpr EventId kNoEvent = UINT32_MAX;
 
+// What is looked at again and again while it waits.
 struct ReleaseEvent {
-  Time released;
-  std::uint64_t ghost_key;
-  std::uint32_t cls;
-  float scale;  // seconds that count as one unit of age
-  float share;  // of the event that one block is
-  std::uint32_t cached;
-  std::uint32_t ghosts;
-  std::uint32_t in_lru;  // of its blocks, those that LRU would hold
-  GapHistory history;
+  Time released = 0;
+  ReuseModel::Waiting waiting{};
+  std::uint8_t marks = 0;  // of age that it has come to
+  float pace = 1;          // units of age a second
+  float share = 1;         // of the event that one block is
+  std::uint32_t cached = 0;
+  std::uint32_t ghosts = 0;
+
+  std::uint32_t blocks() const { return cached + ghosts; }
+  float age(Time now) const { return static_cast<float>(now - released) * pace; }
+  float part(std::uint32_t blocks) const { return static_cast<float>(blocks) * share; }
+};
+
+// What else is known of it.
+struct ReleaseDetails {
+  std::uint64_t ghost_key = 0;
+  std::uint32_t in_lru = 0;  // of its blocks, those that LRU would hold
+  RunId leaf = kNoRun;       // that was added last
+  std::int32_t session = -1;
+  GapHistory history{};
 };
 
 class ReleaseEvents {
@@ -47,25 +55,33 @@ class ReleaseEvents {
       : capacity_(capacity),
         most_ghosts_(most_ghosts),
         events_(std::size_t{capacity} + most_ghosts + 2),
+        details_(std::size_t{capacity} + most_ghosts + 2),
         timeline_(capacity + most_ghosts + 2),
         ghosts_(capacity + most_ghosts + 2),
-        by_key_(std::size_t{capacity} + most_ghosts + 2) {}
+        by_key_(most_ghosts + 2) {
+    oldest_.fill(kNoEvent);
+    due_.fill(kNever);
+  }
 
   ReleaseEvent& operator[](EventId e) { return events_[e]; }
   const ReleaseEvent& operator[](EventId e) const { return events_[e]; }
 
-  EventId open(const ReleaseEvent& event) {
+  ReleaseDetails& details(EventId e) { return details_[e]; }
+  const ReleaseDetails& details(EventId e) const { return details_[e]; }
+
+  EventId open(const ReleaseEvent& event, std::int32_t session, const GapHistory& history) {
     EventId e = free_;
     if (e != kNoEvent) {
-      free_ = events_[e].cls;
+      free_ = events_[e].cached;
     } else {
       e = used_++;
     }
     events_[e] = event;
-    events_[e].in_lru = event.cached;
+    details_[e] = {.in_lru = event.cached, .session = session, .history = history};
     in_lru_ += event.cached;
     timeline_.append(e);
     if (lru_oldest_ == kNoEvent) lru_oldest_ = e;
+    if (oldest_[0] == kNoEvent) set_oldest(0, e);
     shrink_lru();
     return e;
   }
@@ -73,26 +89,31 @@ class ReleaseEvents {
   // `blocks` cached blocks of e are in use again, or of no use any more. Returns how many of them LRU would hold.
   std::uint32_t take_cached(EventId e, std::uint32_t blocks) {
     const std::uint32_t held = take_from_lru(e, blocks);
-    leave_cache(e, blocks);
+    events_[e].cached -= blocks;
     close_if_over(e);
     return held;
-  }
-
-  // `blocks` cached blocks of e were evicted; what is gone of it begins with `key` now.
-  void evict(EventId e, std::uint32_t blocks, std::uint64_t key) {
-    ReleaseEvent& event = events_[e];
-    if (event.ghosts > 0) by_key_.erase(event.ghost_key, e);
-    if (const EventId other = ghost(key); other != kNoEvent) drop_ghosts(other);
-    event.ghosts += blocks;
-    event.ghost_key = key;
-    by_key_.put(key, e);
-    leave_cache(e, blocks);
   }
 
   // The event whose evicted content begins with this key, or kNoEvent.
   EventId ghost(std::uint64_t key) const {
     const auto found = by_key_.find(key);
     return found ? *found : kNoEvent;
+  }
+
+  // `blocks` cached blocks of e were evicted; what is gone of it begins with `key` now, which no other ghost does.
+  void evict(EventId e, std::uint32_t blocks, std::uint64_t key) {
+    ReleaseEvent& event = events_[e];
+    std::uint64_t& ghost_key = details_[e].ghost_key;
+    if (event.ghosts > 0) {
+      by_key_.erase(ghost_key, e);
+    } else {
+      ghosts_.append(e);
+      ++ghost_events_;
+    }
+    event.ghosts += blocks;
+    event.cached -= blocks;
+    ghost_key = key;
+    by_key_.put(key, e);
   }
 
   // The evicted blocks of e are stored again. Returns how many of them LRU would hold.
@@ -102,52 +123,89 @@ class ReleaseEvents {
     return held;
   }
 
-  // The event to give up when there are too many ghosts, or kNoEvent. Its ghosts are the caller's to account for first.
-  EventId excess() const { return ghost_events_ > most_ghosts_ ? ghosts_.front() : kNoEvent; }
-
+  // The evicted blocks of e, which has some, are forgotten.
   void drop_ghosts(EventId e) {
     ReleaseEvent& event = events_[e];
-    if (event.ghosts == 0) return;
-    by_key_.erase(event.ghost_key, e);
-    take_from_lru(e, event.in_lru > event.cached ? event.in_lru - event.cached : 0);
+    by_key_.erase(details_[e].ghost_key, e);
+    ghosts_.remove(e);
+    --ghost_events_;
     event.ghosts = 0;
-    if (event.cached == 0) {
-      ghosts_.remove(e);
-      --ghost_events_;
-    }
+    const std::uint32_t in_lru = details_[e].in_lru;
+    take_from_lru(e, in_lru - std::min(in_lru, event.cached));
     close_if_over(e);
   }
 
+  // The event to give up when there are too many ghosts, or kNoEvent. Its ghosts are the caller's to account for first.
+  EventId excess() const { return ghost_events_ > most_ghosts_ ? ghosts_.front() : kNoEvent; }
+
+  // Calls each(event) for events that have come to another mark of age; for the rest the next time when there are many.
   template <class Each>
-  void for_each(Each each) const {
-    for (EventId e = timeline_.front(); e < used_; e = timeline_.next(e)) each(events_[e]);
+  void grow(Time now, Each each) {
+    std::uint32_t left = kMostMoves;
+    for (std::size_t m = kMarks; m-- > 0;) {
+      while (now >= due_[m]) {
+        if (left-- == 0) return;
+        const EventId e = oldest_[m];
+        pass(e);
+        events_[e].marks = static_cast<std::uint8_t>(m + 1);
+        if (oldest_[m + 1] == kNoEvent) set_oldest(m + 1, e);
+        each(events_[e]);
+      }
+    }
+  }
+
+  // `cached`: the blocks that the pool holds of each event.
+  std::string verify(const std::unordered_map<EventId, std::uint32_t>& cached) const {
+    std::size_t listed = 0;
+    std::size_t ghosts = 0;
+    std::uint64_t in_lru = 0;
+    std::uint8_t marks = kMarks;
+    Time before = -kNever;
+    for (EventId e = timeline_.front(); e < used_; e = timeline_.next(e)) {
+      const ReleaseEvent& event = events_[e];
+      const std::string name = "release event " + std::to_string(e);
+      const auto held = cached.find(e);
+      if (event.cached != (held == cached.end() ? 0 : held->second))
+        return name + " miscounts its cached blocks: " + std::to_string(event.cached) + " for " +
+               std::to_string(held == cached.end() ? 0 : held->second);
+      if (event.blocks() == 0) return name + " is over but open";
+      if (event.released < before || event.marks > marks) return name + " is out of order";
+      if (event.ghosts > 0 && ghost(details_[e].ghost_key) != e) return name + " is not found by its ghost's key";
+      if (event.marks != marks && oldest_[event.marks] != e) return name + " is not known as the oldest of its age";
+      before = event.released;
+      marks = event.marks;
+      ghosts += event.ghosts > 0 ? 1 : 0;
+      in_lru += details_[e].in_lru;
+      listed += held == cached.end() ? 0 : 1;
+    }
+    if (listed != cached.size()) return "runs name release events that are not open";
+    if (ghosts != ghost_events_ || in_lru != in_lru_) return "the ghosts or what LRU would hold are miscounted";
+    return {};
   }
 
   std::size_t bytes() const {
-    return events_.size() * sizeof(ReleaseEvent) + timeline_.bytes() + ghosts_.bytes() + by_key_.bytes();
+    return events_.size() * (sizeof(ReleaseEvent) + sizeof(ReleaseDetails)) + timeline_.bytes() + ghosts_.bytes() +
+           by_key_.bytes();
   }
 
  private:
+  static constexpr std::size_t kMarks = 10;  // two octaves apart, from a second to three days
+  static constexpr std::uint32_t kMostMoves = 64;
+
+  static constexpr Time mark(std::size_t m) { return static_cast<Time>(std::uint64_t{1} << 2 * m); }
+
   std::uint32_t take_from_lru(EventId e, std::uint32_t blocks) {
-    ReleaseEvent& event = events_[e];
-    const std::uint32_t held = std::min(event.in_lru, blocks);
-    event.in_lru -= held;
+    std::uint32_t& in_lru = details_[e].in_lru;
+    const std::uint32_t held = std::min(in_lru, blocks);
+    in_lru -= held;
     in_lru_ -= held;
     return held;
-  }
-
-  void leave_cache(EventId e, std::uint32_t blocks) {
-    ReleaseEvent& event = events_[e];
-    event.cached -= blocks;
-    if (event.cached > 0 || event.ghosts == 0) return;
-    ghosts_.append(e);
-    ++ghost_events_;
   }
 
   void shrink_lru() {
     while (in_lru_ > capacity_) {
       take_from_lru(lru_oldest_, static_cast<std::uint32_t>(in_lru_ - capacity_));
-      if (events_[lru_oldest_].in_lru == 0) lru_oldest_ = after(lru_oldest_);
+      if (details_[lru_oldest_].in_lru == 0) lru_oldest_ = after(lru_oldest_);
     }
   }
 
@@ -156,21 +214,38 @@ class ReleaseEvents {
     return next < used_ ? next : kNoEvent;
   }
 
+  // e is not among those of its age any more.
+  void pass(EventId e) {
+    const std::uint8_t marks = events_[e].marks;
+    if (oldest_[marks] != e) return;
+    const EventId next = after(e);
+    set_oldest(marks, next != kNoEvent && events_[next].marks == marks ? next : kNoEvent);
+  }
+
+  void set_oldest(std::size_t marks, EventId e) {
+    oldest_[marks] = e;
+    due_[marks] = e == kNoEvent || marks == kMarks ? kNever : events_[e].released + mark(marks);
+  }
+
   void close_if_over(EventId e) {
-    if (events_[e].cached > 0 || events_[e].ghosts > 0) return;
-    take_from_lru(e, events_[e].in_lru);
+    if (events_[e].blocks() > 0) return;
+    take_from_lru(e, details_[e].in_lru);
     if (lru_oldest_ == e) lru_oldest_ = after(e);
+    pass(e);
     timeline_.remove(e);
-    events_[e].cls = free_;
+    events_[e].cached = free_;
     free_ = e;
   }
 
   std::uint32_t capacity_;
   std::uint32_t most_ghosts_;
   LazyArray<ReleaseEvent> events_;
-  RunList timeline_;
-  RunList ghosts_;  // events of which nothing is cached, in the order in which that came about
+  LazyArray<ReleaseDetails> details_;
+  RunList timeline_;  // of events, the oldest first
+  RunList ghosts_;    // events with ghosts, in the order in which they were first evicted
   KeyMap by_key_;
+  std::array<EventId, kMarks + 1> oldest_{};  // of the events that have come to so many marks
+  std::array<Time, kMarks + 1> due_{};        // when it comes to the next
   std::uint32_t ghost_events_ = 0;
   EventId used_ = 0;
   EventId free_ = kNoEvent;

@@ -2,16 +2,51 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace kvopt {
 
 namespace {
 
-constexpr float kPriorReturns = 0.05F;  // events a bin: uniform in log time
+constexpr float kPriorReturns = 0.3F;  // the root's, per event that waits, a bin: uniform in log time
+constexpr float kMostBorrowed = 2;     // returns a bin
+constexpr float kLeast = 1e-20F;       // no division by nothing
+constexpr std::uint32_t kTurn = 8;     // requests: then another class has its turn without news
+// Seconds of each bin, in units.
+constexpr auto kWidths = [] {
+  std::array<float, ReuseModel::kBins> widths{};
+  for (std::size_t b = 0; b < ReuseModel::kBins; ++b) {
+    widths[b] = ReuseModel::lower_edge(b + 1 < ReuseModel::kBins ? b + 1 : b) -
+                (b + 1 < ReuseModel::kBins ? ReuseModel::lower_edge(b) : 0);
+  }
+  return widths;
+}();
+
+constexpr auto kRootPrior = [] {
+  std::array<float, ReuseModel::kBins> hazard{};
+  for (std::size_t b = 0; b < ReuseModel::kBins; ++b) hazard[b] = kPriorReturns / kWidths[b];
+  return hazard;
+}();
+
+// Each bin with its neighbours, as 1 4 6 4 1: the maximum over s would pick their noise. The ends stand for what is
+// beyond them.
+std::array<float, ReuseModel::kBins> smooth(const std::array<float, ReuseModel::kBins>& bins) {
+  constexpr std::size_t n = ReuseModel::kBins;
+  std::array<float, n + 4> wide;
+  for (std::size_t b = 0; b < n; ++b) wide[b + 2] = bins[b] > 0 ? bins[b] : 0;  // what was taken away leaves a trace
+  wide[0] = wide[1] = wide[2];
+  wide[n + 2] = wide[n + 3] = wide[n + 1];
+  std::array<float, n> smoothed;
+  for (std::size_t b = 0; b < n; ++b) {
+    smoothed[b] = (wide[b] + wide[b + 4] + 4 * (wide[b + 1] + wide[b + 3]) + 6 * wide[b + 2]) / 16;
+  }
+  return smoothed;
+}
 
 }  // namespace
 
-ReuseModel::ReuseModel(const Options& options) : options_(options) {
+ReuseModel::ReuseModel(const Options& options) : options_(options), kept_(kEpochsKept) {
+  for (std::size_t k = 0; k < kEpochsKept; ++k) kept_[k] = std::pow(options.forgetting, static_cast<float>(k));
   nodes_.reserve(kMostClasses);
   nodes_.emplace_back();
   children_.assign(kMostClasses * kMostValues, 0);
@@ -33,77 +68,96 @@ std::uint32_t ReuseModel::class_of(const std::array<std::uint8_t, kLevels>& feat
   return node;
 }
 
-void ReuseModel::observe(std::uint32_t cls, float age, float weight, bool returned) {
-  const std::size_t bin = bin_of(age);
+void ReuseModel::end_request() {
+  if (++requests_ % kEpoch == 0) ++epoch_;
+  if (requests_ % kTurn != 0) return;
+  next_ = next_ + 1 < nodes_.size() ? next_ + 1 : 0;
+  refresh(static_cast<std::uint32_t>(next_));
+}
+
+// The parents tell theirs first, as far as they have news themselves; then all draw on what they now know.
+void ReuseModel::refresh(std::uint32_t cls) {
+  std::array<std::uint32_t, kLevels + 1> path{};
+  std::size_t length = 0;
   for (std::uint32_t node = cls;; node = nodes_[node].parent) {
-    Node& n = nodes_[node];
-    (returned ? n.returned : n.lost)[bin] += weight;
-    n.events += weight;
-    if (node == kRoot) break;
+    path[length++] = node;
+    tell(current(node));
+    if (node == kRoot || !is_due(nodes_[nodes_[node].parent])) break;
   }
-}
-
-void ReuseModel::begin_round() {
-  for (Node& n : nodes_) n.open.fill(0);
-  next_ = 0;
-}
-
-void ReuseModel::add_open(std::uint32_t cls, float age, float weight) {
-  const std::size_t bin = bin_of(age);
-  for (std::uint32_t node = cls;; node = nodes_[node].parent) {
-    nodes_[node].open[bin] += weight;
-    if (node == kRoot) break;
+  while (length-- > 0) {
+    Node& node = nodes_[path[length]];
+    rebuild(node, path[length] == kRoot ? nullptr : &nodes_[node.parent]);
   }
-}
-
-// Parents have lower numbers than their children, so they are always refreshed first.
-bool ReuseModel::refresh(std::size_t classes) {
-  const std::size_t end = std::min(next_ + classes, nodes_.size());
-  for (; next_ < end; ++next_) {
-    Node& n = nodes_[next_];
-    forget(n);
-    rebuild(n, next_ == kRoot ? nullptr : &nodes_[n.parent]);
-  }
-  return next_ < nodes_.size();
 }
 
 void ReuseModel::forget(Node& node) const {
-  if (node.epoch == epoch_) return;
-  const float kept = std::pow(options_.forgetting, static_cast<float>(epoch_ - node.epoch));
-  for (float& x : node.returned) x *= kept;
-  for (float& x : node.lost) x *= kept;
-  node.events *= kept;
+  const float kept = kept_[std::min<std::size_t>(epoch_ - node.epoch, kEpochsKept - 1)];
+  for (Bins* bins : {&node.returned, &node.ends, &node.told_returned, &node.told_ends}) {
+    for (float& x : *bins) x *= kept;
+  }
   node.epoch = epoch_;
 }
 
-void ReuseModel::rebuild(Node& node, const Node* parent) const {
-  const float borrowed = parent == nullptr ? 0 : options_.shrinkage / std::max(parent->total, 1e-6F);
-  node.total = 0;
+// Gives the parent what is new since the last time.
+void ReuseModel::tell(Node& node) {
+  const float news = std::exchange(node.news, 0.0F);
+  if (&node == &nodes_[kRoot]) return;
+  Node& parent = current(node.parent);
+  parent.news += news;
   for (std::size_t b = 0; b < kBins; ++b) {
-    node.returns[b] = node.returned[b] + (parent == nullptr ? kPriorReturns : parent->returns[b] * borrowed);
-    node.ends[b] = node.lost[b] + std::max(node.open[b], 0.0F) + (parent == nullptr ? 0 : parent->ends[b] * borrowed);
-    node.total += node.returns[b] + node.ends[b];
+    parent.returned[b] += node.returned[b] - node.told_returned[b];
+    parent.ends[b] += node.ends[b] - node.told_ends[b];
+  }
+  node.told_returned = node.returned;
+  node.told_ends = node.ends;
+}
+
+// The hazard of each bin, with what the parent's is worth: a Gamma prior on a Poisson rate. Then what the curve of such
+// hazards gives for one event that begins to wait.
+void ReuseModel::rebuild(Node& node, const Node* parent) const {
+  const Bins prior = parent == nullptr ? kRootPrior : parent->hazard;
+  const Bins returned = smooth(node.returned);
+  const Bins ended = smooth(node.ends);
+  Bins at_risk;  // time
+  float beyond = 0;
+  for (std::size_t b = kBins; b-- > 0;) {
+    const float here = returned[b] + ended[b];
+    at_risk[b] = beyond + here / 2;
+    beyond += here;
+  }
+  node.total = beyond + options_.shrinkage;
+  Bins hazard;
+  Bins still;  // of those that wait at its beginning, how many do at its end
+  for (std::size_t b = 0; b < kBins; ++b) {
+    const float most = kMostBorrowed / prior[b];
+    const float share = options_.shrinkage * kWidths[b];
+    const float borrowed = most < share ? most : share;  // time at risk
+    hazard[b] = (returned[b] + borrowed * prior[b]) / (at_risk[b] * kWidths[b] + borrowed + kLeast);
+    still[b] = 1 / (1 + hazard[b] * kWidths[b]);
+  }
+  node.hazard = hazard;
+  Bins returns;
+  float waiting = 1;
+  for (std::size_t b = 0; b < kBins; ++b) {
+    const float after = waiting * still[b];
+    returns[b] = waiting - after;
+    at_risk[b] = after * kWidths[b];
+    waiting = after;
   }
   // From the oldest bin down: a bin and the stretches after it merge as long as that raises returns over time at risk.
-  struct Stretch {
-    float returns, at_risk;
-  };
-  std::array<Stretch, kBins> stretches{};
-  std::size_t top = 0;
-  float beyond = 0;  // weight that lives past the bin
+  // A stretch is kept where it begins; the next one begins at next[].
+  std::array<std::size_t, kBins + 1> next;
   for (std::size_t b = kBins; b-- > 0;) {
-    const float here = node.returns[b] + node.ends[b];
-    const float width = b + 1 == kBins ? lower_edge(b) : lower_edge(b + 1) - lower_edge(b);
-    Stretch s{node.returns[b], (beyond + here / 2) * width};
-    beyond += here;
-    while (top > 0 && (!options_.bounded_horizon ||
-                       stretches[top - 1].returns * s.at_risk >= s.returns * stretches[top - 1].at_risk)) {
-      --top;
-      s = {s.returns + stretches[top].returns, s.at_risk + stretches[top].at_risk};
+    std::size_t n = b + 1;
+    while (n < kBins && (!options_.bounded_horizon || returns[n] * at_risk[b] >= returns[b] * at_risk[n])) {
+      returns[b] += returns[n];
+      at_risk[b] += at_risk[n];
+      n = next[n];
     }
-    stretches[top++] = s;
-    node.index[b] = s.returns / std::max(s.at_risk, 1e-20F);
+    next[b] = n;
   }
+  for (std::size_t b = 0; b < kBins; ++b) returns[b] /= at_risk[b] + kLeast;
+  node.index = returns;
 }
 
 }  // namespace kvopt

@@ -1,15 +1,17 @@
 // When content comes back: return-time curves by class of request, learned online, and the retention index that
 // follows.
 //
-// An observation is a request's release, not a block: it returned at some age, or was lost from sight at some age
-// (censored). Classes form a tree of four levels under one root; a thin class borrows from its parent in proportion
-// (shrinkage), the root from a prior that is uniform in log time, under which the index falls like 1/age and the order
-// is LRU's. Ages are counted in units of the time that the session usually takes, so that slow and fast sessions share
-// a curve.
+// An observation is a request's release, not a block: it returned at some age, or was lost from sight at some age, or
+// still waits (both censored). What waits is counted all the time, at about its age, so the estimate never looks at
+// returns alone. An event weighs as much as its release is recent, in each of the three states alike. Classes form a
+// tree of four levels under one root; a thin class borrows its parent's hazard at each age (shrinkage), the root that
+// of a prior that is uniform in log time, under which the index falls like 1/age and the order is LRU's. Ages are
+// counted in units of the time that the session usually takes, so that slow and fast sessions share a curve.
 //
 // Index of a class at age a:  G(a) = max over s > 0 of  (returns in (a, a + s]) / (time at risk in (a, a + s])
 // the Gittins index of its return hazard; with s → ∞ it is the hit density of LHD (Beckmann et al., NSDI 2018).
-// Complexity: O(levels) an observation; a class is refreshed in O(bins), a few classes a call, so nothing stalls.
+// Complexity: O(1) an observation, in the class itself; a class is refreshed in O(bins), when it tells its parent what
+// is new. A few classes a request, so nothing stalls.
 #pragma once
 
 #include <algorithm>
@@ -22,15 +24,22 @@ namespace kvopt {
 
 class ReuseModel {
  public:
-  static constexpr std::size_t kBins = 76;  // four an octave of age, from 1/32 to 2^14 units
+  static constexpr std::size_t kBins = 32;  // two an octave of age, from 1/16 to 2^11 units
   static constexpr std::uint32_t kRoot = 0;
   static constexpr std::size_t kLevels = 4;
   static constexpr std::uint8_t kMostValues = 8;  // of each level's feature
 
   struct Options {
     bool bounded_horizon = true;  // maximum over s; else s → ∞
-    float shrinkage = 15;         // events that a parent counts for
+    float shrinkage = 15;         // events at risk that a parent counts for, in each bin
     float forgetting = 0.97F;     // what is kept of the past every kEpoch requests
+  };
+
+  // One event that is counted as waiting.
+  struct Waiting {
+    std::uint32_t epoch = 0;
+    std::uint16_t cls = 0;
+    std::uint8_t bin = 0;
   };
 
   explicit ReuseModel(const Options& options);
@@ -39,22 +48,48 @@ class ReuseModel {
   // parent.
   std::uint32_t class_of(const std::array<std::uint8_t, kLevels>& features);
 
-  // `weight` of an event of this class returned, or was lost from sight, at this age (in units).
-  void observe(std::uint32_t cls, float age, float weight, bool returned);
-
-  // Counts a request, by which the past is forgotten.
-  void end_request() {
-    if (++requests_ % kEpoch == 0) ++epoch_;
+  // An event of this class begins to wait.
+  Waiting open(std::uint32_t cls, float part) {
+    Node& node = current(cls);
+    node.ends[0] += part;
+    node.news += part;
+    if (is_due(node)) refresh(cls);
+    return {epoch_, static_cast<std::uint16_t>(cls), 0};
   }
+  // It has reached this age (in units); `part` of it waits.
+  void grow(Waiting& event, float age, float part) {
+    const auto bin = static_cast<std::uint8_t>(bin_of(age));
+    if (bin == event.bin) return;
+    Node& node = current(event.cls);
+    const float weight = part * kept(event);
+    node.ends[event.bin] -= weight;
+    node.ends[bin] += weight;
+    event.bin = bin;
+  }
+  // `part` of it returned, or was lost from sight, at this age; or does not count at all.
+  void close(const Waiting& event, float age, float part, bool returned) {
+    Node& node = current(event.cls);
+    const float weight = part * kept(event);
+    node.ends[event.bin] -= weight;
+    node.news += weight;
+    (returned ? node.returned : node.ends)[bin_of(age)] += weight;
+  }
+  void withdraw(const Waiting& event, float part) { current(event.cls).ends[event.bin] -= part * kept(event); }
 
-  // A round of refreshing: begin_round(), add_open() for all that is still waiting, then refresh() until it says false.
-  void begin_round();
-  void add_open(std::uint32_t cls, float age, float weight);
-  bool refresh(std::size_t classes);
+  // Counts a request: the past is forgotten, and the classes that are due are refreshed.
+  void end_request();
 
-  float index(std::uint32_t cls, float age) const { return nodes_[cls].index[bin_of(age)]; }
+  // Between the lower edges of two bins it is in proportion.
+  float index(std::uint32_t cls, float age) const {
+    const auto bits = std::bit_cast<std::uint32_t>(age);
+    const auto bin = static_cast<std::int32_t>(bits >> kShift) - kFirst;
+    const float* index = nodes_[cls].index.data();
+    if (bin <= 0) return index[0];
+    if (bin >= static_cast<std::int32_t>(kBins) - 1) return index[kBins - 1];
+    const float past = static_cast<float>(bits & ((1U << kShift) - 1)) * (1.0F / (1U << kShift));
+    return index[bin] + (index[bin + 1] - index[bin]) * past;
+  }
   const float* indexes(std::uint32_t cls) const { return nodes_[cls].index.data(); }
-  float observed(std::uint32_t cls) const { return nodes_[cls].events; }
   std::size_t classes() const { return nodes_.size(); }
 
   // Bins are the leading bits of the age as a float: exact, and a shift instead of a logarithm.
@@ -62,35 +97,48 @@ class ReuseModel {
     const auto bits = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(age) >> kShift) - kFirst;
     return bits < 0 ? 0 : std::min(static_cast<std::size_t>(bits), kBins - 1);
   }
-  static float lower_edge(std::size_t bin) {
+  static constexpr float lower_edge(std::size_t bin) {
     return bin == 0
                ? 0
                : std::bit_cast<float>(static_cast<std::uint32_t>(static_cast<std::int32_t>(bin) + kFirst) << kShift);
   }
 
  private:
-  static constexpr std::uint32_t kShift = 21;  // sign, exponent and two bits of the mantissa stay
+  static constexpr std::uint32_t kShift = 22;  // sign, exponent and one bit of the mantissa stay
   static constexpr std::int32_t kFirst =
-      static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(1.0F / 32) >> kShift) - 1;
+      static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(1.0F / 16) >> kShift) - 1;
   static constexpr std::size_t kMostClasses = 768;
   static constexpr std::uint32_t kEpoch = 300;
+  static constexpr std::size_t kEpochsKept = 512;
+  static constexpr float kNews = 0.07F;  // of what a class knows: then it is refreshed
 
   using Bins = std::array<float, kBins>;
-  struct Node {
+  struct alignas(64) Node {
     std::uint32_t parent = kRoot;
     std::uint32_t epoch = 0;
-    float events = 0;         // weight seen, forgotten ones apart
-    float total = 0;          // weight of returns and ends, borrowed ones included
-    Bins returned{}, lost{};  // seen, by age
-    Bins open{};              // still waiting, by age
-    Bins returns{}, ends{};   // with what is borrowed
+    float news = 0;   // weight that came since the last refresh
+    float total = 0;  // weight, with what is borrowed
+    Bins returned{},
+        ends{};  // by age: what returned, what was lost or waits; with the classes below, as they have told
+    Bins told_returned{}, told_ends{};  // of that, what the parent knows
+    Bins hazard{};
     Bins index{};
   };
 
+  Node& current(std::uint32_t cls) {
+    Node& node = nodes_[cls];
+    if (node.epoch != epoch_) forget(node);
+    return node;
+  }
+  float kept(const Waiting& event) const { return kept_[std::min<std::size_t>(epoch_ - event.epoch, kEpochsKept - 1)]; }
+  static bool is_due(const Node& node) { return node.news > kNews * node.total; }
   void forget(Node& node) const;
+  void refresh(std::uint32_t cls);
+  void tell(Node& node);
   void rebuild(Node& node, const Node* parent) const;
 
   Options options_;
+  std::vector<float> kept_;  // after so many epochs
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> children_;  // node of (parent, value), or 0
   std::uint32_t requests_ = 0;

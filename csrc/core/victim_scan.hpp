@@ -21,12 +21,15 @@ namespace kvopt {
 
 class VictimScan {
  public:
-  VictimScan(const RunTable& runs, const ReuseModel& model) : runs_(runs), model_(model), place_(runs.capacity) {}
+  VictimScan(const RunTable& runs, const ReuseModel& model) : runs_(runs), model_(model), place_(runs.capacity) {
+    leaves_.reserve(runs.capacity);  // takes memory only as it is used
+    kept_.reserve(std::size_t{runs.capacity} + 1);
+  }
 
   struct Leaf {
     Time released;
-    float per_scale;  // 1 / seconds in a unit of age
-    float weight;     // value of a block-second at index 1
+    float pace;    // units of age a second
+    float weight;  // value of a block-second at index 1
     std::uint32_t cls;
     RunId run;
   };
@@ -51,8 +54,14 @@ class VictimScan {
 
   void set_weight(RunId r, float weight) { leaves_[place_[r] - 1].weight = weight; }
 
+  void set_class(RunId r, std::uint32_t cls) {
+    leaves_[place_[r] - 1].cls = cls;
+    if (!kept_.empty()) join(r, value(leaves_[place_[r] - 1], scanned_));
+  }
+
   // By time alone, the oldest first: LRU.
   void order_by_time(bool on) {
+    if (on == by_time_) return;
     by_time_ = on;
     kept_.clear();
   }
@@ -85,7 +94,7 @@ class VictimScan {
     return leaves == leaves_.size() ? std::string() : "the leaves are miscounted";
   }
 
-  std::size_t bytes() const { return place_.size() * (sizeof(std::uint32_t) + sizeof(Leaf) + sizeof(Kept) / 16); }
+  std::size_t bytes() const { return place_.size() * (sizeof(std::uint32_t) + sizeof(Leaf) + sizeof(Kept)); }
 
  private:
   static constexpr std::size_t kScanAlways = 64;
@@ -99,7 +108,7 @@ class VictimScan {
 
   double value(const Leaf& leaf, Time now) const {
     if (by_time_) return leaf.released;
-    return model_.index(leaf.cls, static_cast<float>(now - leaf.released) * leaf.per_scale) * leaf.weight;
+    return model_.index(leaf.cls, static_cast<float>(now - leaf.released) * leaf.pace) * leaf.weight;
   }
 
   RunId scan_all(Time now) const {
@@ -127,7 +136,7 @@ class VictimScan {
     };
     const std::size_t keep = kept_.size() / kKeep + 1;
     const auto cut = kept_.end() - static_cast<std::ptrdiff_t>(keep);
-    std::ranges::nth_element(kept_, cut, before);
+    std::ranges::nth_element(kept_, cut, std::greater<>(), &Kept::value);
     kept_.erase(kept_.begin(), cut);
     std::ranges::sort(kept_, before);
     highest_kept_ = kept_.front().value;
@@ -137,6 +146,7 @@ class VictimScan {
 
   void join(RunId r, double v) {
     if (v >= highest_kept_) return;
+    if (kept_.size() == kept_.capacity()) return kept_.clear();
     const auto at = std::ranges::lower_bound(kept_, v, std::greater<>(), &Kept::value);
     kept_.insert(at, {v, r});
   }

@@ -10,9 +10,18 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/release_events.hpp"
+#include "kvopt/run_table.hpp"
+#include "kvopt/types.hpp"
 
 namespace kvopt {
+
+// What a release knows of the session before it.
+struct GapHistory {
+  std::array<float, 2> mean{};  // of the logarithm of seconds: otherwise, and after a tool call
+  std::array<std::uint8_t, 2> count{};
+  std::uint16_t turns = 0;
+  bool after_tool = false;  // of the last release
+};
 
 class SessionGaps {
  public:
@@ -24,7 +33,7 @@ class SessionGaps {
     const float log_gap = std::log(std::max(static_cast<float>(gap), kShortest));
     all_count_[kind] = std::min(all_count_[kind] + 1, kAllMemory);
     all_mean_[kind] += (log_gap - all_mean_[kind]) / all_count_[kind];
-    history.count[kind] = std::min(history.count[kind] + 1, kMemory);
+    history.count[kind] = static_cast<std::uint8_t>(std::min(history.count[kind] + 1, kMemory));
     history.mean[kind] += (log_gap - history.mean[kind]) / history.count[kind];
     history.turns = static_cast<std::uint16_t>(std::min(history.turns + 1, 60'000));
     return history;
@@ -48,10 +57,12 @@ class SessionGaps {
     return std::exp((history.mean[kind] * count + all_mean_[kind] * kPrior) / (count + kPrior));
   }
 
+  std::size_t bytes() const { return places_.size() * sizeof(Place); }
+
  private:
   static constexpr std::size_t kPlaces = std::size_t{1} << 14;
   static constexpr float kShortest = 1;  // second
-  static constexpr float kMemory = 3;    // gaps: then the mean forgets
+  static constexpr int kMemory = 6;      // gaps: then the mean forgets
   static constexpr float kAllMemory = 1000;
   static constexpr float kPrior = 2;  // gaps
 

@@ -1,0 +1,134 @@
+// Which releases come back: keeps the release event of every run that nobody holds, tells the reuse model what becomes
+// of it, and knows the history of the session that a request continues.
+//
+// A request lets go of its runs as one event, or several: its own blocks, and heads that several chains share in groups
+// by how many. When a session returns but does not ask for all that it had, the rest becomes an event of another class.
+// Evicted blocks stay in the event as a ghost, so that a return after an eviction is seen, else the estimate would feed
+// on its own mistakes. O(1) a run. 92 bytes a run at most.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/gap_history.hpp"
+#include "core/release_classes.hpp"
+#include "core/release_events.hpp"
+#include "core/reuse_model.hpp"
+#include "kvopt/policy.hpp"
+
+namespace kvopt {
+
+class ReuseLearner {
+ public:
+  struct Options {
+    ReuseModel::Options model;
+    ReleaseClasses::Features features;
+    double ghosts = 1;   // evicted releases that are remembered, × (2048 + capacity / 32)
+    bool shared = true;  // heads that several chains share are classes of their own
+    bool rest = true;    // so is what a returning session leaves behind
+    bool paced = true;   // age counts in units of the session's usual gap
+  };
+
+  ReuseLearner(const Options& options, const PolicyContext& context);
+
+  const ReuseModel& model() const { return model_; }
+  // Of a run that nobody holds.
+  const ReleaseEvent& event(RunId r) const { return events_[event_of(r)]; }
+
+  // A request found these runs. Calls each(runs, share) for those that were let go of together, with the share of their
+  // blocks that LRU would hold. Returns a run whose class changed, or kNoRun.
+  template <class Each>
+  RunId hit(std::span<const RunId> hit, const RequestInfo& info, Each each) {
+    const EventId latest = event_of(hit.front());
+    RunId changed = kNoRun;
+    if (latest != kNoEvent && continues(hit.front(), latest)) carry(hit.front(), latest);
+    for (std::size_t i = 0; i < hit.size();) {
+      const EventId e = event_of(hit[i]);
+      const std::size_t first = i;
+      std::uint32_t blocks = 0;
+      for (; i < hit.size() && event_of(hit[i]) == e; ++i) blocks += runs_.length[hit[i]];
+      for (std::size_t k = first; k < i; ++k) held_[hit[k]].event = 0;
+      double in_lru = 1;
+      if (e != kNoEvent) {
+        close(e, info.now, blocks, true);
+        const bool over = events_[e].blocks() == blocks;
+        in_lru = static_cast<double>(events_.take_cached(e, blocks)) / blocks;
+        if (e == latest && !over && options_.rest) changed = leave_behind(e, hit.front(), info);
+      }
+      each(hit.subspan(first, i - first), in_lru);
+    }
+    return changed;
+  }
+
+  // These runs are new. Calls each(run, blocks) for evicted content that came back with a run, where LRU would hold so
+  // many blocks of it.
+  template <class Each>
+  void stored(std::span<const RunId> stored, const RequestInfo& info, Each each) {
+    for (const RunId r : stored) held_[r] = {};
+    for (std::size_t i = stored.size(); i-- > 0;) {
+      const EventId e = events_.ghost(runs_.first_key(stored[i]));
+      if (e == kNoEvent) continue;
+      close(e, info.now, events_[e].ghosts, true);
+      carry(stored.front(), e);
+      each(stored[i], events_.take_ghosts(e));
+    }
+  }
+
+  void split(RunId head, RunId tail) { held_[head] = {.event = held_[tail].event, .carried = false}; }
+  // A request lets go of these runs, the deepest first.
+  void release(std::span<const RunId> runs, const RequestInfo& info);
+  // `leaf` is the end of what is cached of its event.
+  void uncovered(RunId leaf) { events_.details(event_of(leaf)).leaf = leaf; }
+  // `blocks` off the deep end of a run are gone; they begin with this key.
+  void evicted(RunId r, std::uint64_t key, std::uint32_t blocks, Time now);
+  // Nobody will come back for a run, or it is in use without a request: nothing is to be learned from it.
+  void forget(RunId r);
+
+  // What is wrong, or nothing: every evictable run has an event, and every event as many cached blocks as its runs.
+  std::string verify() const;
+  std::size_t bytes() const;
+
+ private:
+  struct Held {           // of a run
+    std::uint32_t event;  // plus one; 0: somebody holds it
+    bool carried;         // whoever holds it goes on from carried_
+  };
+  struct Carried {
+    GapHistory history;
+    Time released;
+  };
+
+  EventId event_of(RunId r) const { return held_[r].event - 1; }
+  void carry(RunId r, EventId e) {
+    held_[r].carried = true;
+    carried_[r] = {events_.details(e).history, events_[e].released};
+  }
+  void close(EventId e, Time now, std::uint32_t blocks, bool returned) {
+    const ReleaseEvent& event = events_[e];
+    model_.close(event.waiting, event.age(now), event.part(blocks), returned);
+  }
+  void give_up_ghosts(EventId e, Time now) {
+    close(e, now, events_[e].ghosts, false);
+    events_.drop_ghosts(e);
+  }
+
+  bool continues(RunId deepest, EventId e) const;
+  RunId leave_behind(EventId e, RunId deepest, const RequestInfo& info);
+  GapHistory history_of(std::span<const RunId> runs, const RequestInfo& info);
+  float pace_of(const RequestInfo& info, const GapHistory& history) const;
+  std::uint8_t head_group(std::span<const RunId> runs, std::size_t i, std::uint8_t behind) const;
+
+  Options options_;
+  const RunTable& runs_;
+  std::uint32_t block_tokens_;
+  ReuseModel model_;
+  ReleaseClasses classes_;
+  SessionGaps gaps_;
+  ReleaseEvents events_;
+  LazyArray<Held> held_;
+  LazyArray<Carried> carried_;
+};
+
+}  // namespace kvopt
