@@ -1,3 +1,4 @@
+#include <array>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -7,16 +8,26 @@
 #include "bindings/engine_block.hpp"
 #include "kvopt/error.hpp"
 
-// The member table, in the form that every Python since 3.11 takes.
 #if PY_VERSION_HEX < 0x030C0000
 #include <structmember.h>
-#define Py_T_OBJECT_EX T_OBJECT_EX
-#define Py_READONLY READONLY
 #endif
 
 namespace kvopt::bindings {
 
 namespace py = pybind11;
+
+namespace {
+
+// The member table, in the form that every Python since 3.11 takes.
+#if PY_VERSION_HEX < 0x030C0000
+constexpr int kObjectMember = T_OBJECT_EX;
+constexpr int kReadOnlyMember = READONLY;
+#else
+constexpr int kObjectMember = Py_T_OBJECT_EX;
+constexpr int kReadOnlyMember = Py_READONLY;
+#endif
+
+}  // namespace
 
 EngineCore::EngineCore(const EngineOptions& options, std::unique_ptr<Policy> policy, PyObject* clock_object)
     : pool(options, std::move(policy)), clock(Py_NewRef(clock_object)) {}
@@ -45,6 +56,7 @@ EngineCore* EngineCore::make(const EngineOptions& options, std::unique_ptr<Polic
   return core;
 }
 
+// NOLINTNEXTLINE(readability-make-member-function-const): the blocks go
 void EngineCore::drop_blocks() {
   const std::uint32_t n = pool.size();
   EngineBlock* const all = blocks;
@@ -135,10 +147,12 @@ PyObject* get_pool(PyObject* self, void* /*closure*/) {
 }
 
 PyObject* set_block_hash(PyObject* self, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"block_hash", "num_tokens", nullptr};
+  static constexpr std::array<const char*, 3> kNames = {"block_hash", "num_tokens", nullptr};
   PyObject* hash = nullptr;
   PyObject* tokens = Py_None;
-  if (PyArg_ParseTupleAndKeywords(args, kwargs, "O|O", const_cast<char**>(names), &hash, &tokens) == 0) return nullptr;
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): CPython took no const names before 3.13; it never writes
+  auto** names = const_cast<char**>(kNames.data());
+  if (PyArg_ParseTupleAndKeywords(args, kwargs, "O|O", names, &hash, &tokens) == 0) return nullptr;
   return guarded<PyObject*>(nullptr, [&]() -> PyObject* {
     if (pool_of(self).cached(id_of(self))) {
       throw StaleBlockError("block " + std::to_string(id_of(self)) + " has a hash already");
@@ -175,32 +189,37 @@ void* slot(Function* function) {
 
 PyTypeObject* engine_block_type() {
   static PyTypeObject* const kType = [] {
-    static PyMemberDef members[] = {
-        {"block_id", Py_T_OBJECT_EX, offsetof(EngineBlock, block_id), Py_READONLY, "Index of the block in its pool."},
-        {nullptr, 0, 0, 0, nullptr}};
-    static PyGetSetDef properties[] = {
-        {"ref_cnt", get_ref_cnt, set_ref_cnt, "How many hold it. Setting it does not free or take the block.", nullptr},
-        {"is_null", get_is_null, nullptr, "Whether it stands for no block.", nullptr},
-        {"block_hash", get_block_hash, nullptr, "bytes: its first key, a hash and a group; None: not cached.", nullptr},
-        {"block_hash_num_tokens", get_num_tokens, nullptr, "Tokens of the prefix that block_hash stands for.", nullptr},
-        {"pool", get_pool, nullptr, "What was named as owner of its pool; None: nothing.", nullptr},
-        {nullptr, nullptr, nullptr, nullptr, nullptr}};
-    static PyMethodDef methods[] = {
-        {"set_block_hash", reinterpret_cast<PyCFunction>(slot(set_block_hash)), METH_VARARGS | METH_KEYWORDS,
-         "set_block_hash(block_hash: bytes, num_tokens: int | None = None) -> None\n\n"
-         "Give it its first key. Raises StaleBlockError when it has one."},
-        {"reset_hash", reset_hash, METH_NOARGS, "reset_hash() -> None\n\nTake all its keys off."},
-        {nullptr, nullptr, 0, nullptr}};
-    static PyType_Slot slots[] = {
-        {Py_tp_doc, const_cast<char*>("A block of an EnginePool: a handle on state that lives in the pool.")},
-        {Py_tp_dealloc, slot(dealloc)},
-        {Py_tp_repr, slot(repr)},
-        {Py_tp_members, members},
-        {Py_tp_getset, properties},
-        {Py_tp_methods, methods},
-        {0, nullptr}};
+    static auto members = std::to_array<PyMemberDef>({{"block_id", kObjectMember, offsetof(EngineBlock, block_id),
+                                                       kReadOnlyMember, "Index of the block in its pool."},
+                                                      {nullptr, 0, 0, 0, nullptr}});
+    static auto properties = std::to_array<PyGetSetDef>(
+        {{"ref_cnt", get_ref_cnt, set_ref_cnt, "How many hold it. Setting it does not free or take the block.",
+          nullptr},
+         {"is_null", get_is_null, nullptr, "Whether it stands for no block.", nullptr},
+         {"block_hash", get_block_hash, nullptr, "bytes: its first key, a hash and a group; None: not cached.",
+          nullptr},
+         {"block_hash_num_tokens", get_num_tokens, nullptr, "Tokens of the prefix that block_hash stands for.",
+          nullptr},
+         {"pool", get_pool, nullptr, "What was named as owner of its pool; None: nothing.", nullptr},
+         {nullptr, nullptr, nullptr, nullptr, nullptr}});
+    static auto methods = std::to_array<PyMethodDef>(
+        {{"set_block_hash", reinterpret_cast<PyCFunction>(slot(set_block_hash)), METH_VARARGS | METH_KEYWORDS,
+          "set_block_hash(block_hash: bytes, num_tokens: int | None = None) -> None\n\n"
+          "Give it its first key. Raises StaleBlockError when it has one."},
+         {"reset_hash", reset_hash, METH_NOARGS, "reset_hash() -> None\n\nTake all its keys off."},
+         {nullptr, nullptr, 0, nullptr}});
+    static constexpr const char* kDoc = "A block of an EnginePool: a handle on state that lives in the pool.";
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): a slot has no const; CPython copies the text
+    auto* doc = const_cast<char*>(kDoc);
+    static auto slots = std::to_array<PyType_Slot>({{Py_tp_doc, doc},
+                                                    {Py_tp_dealloc, slot(dealloc)},
+                                                    {Py_tp_repr, slot(repr)},
+                                                    {Py_tp_members, members.data()},
+                                                    {Py_tp_getset, properties.data()},
+                                                    {Py_tp_methods, methods.data()},
+                                                    {0, nullptr}});
     static PyType_Spec spec = {"kvopt._core.EngineBlock", sizeof(EngineBlock), 0,
-                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots.data()};
     PyObject* type = PyType_FromSpec(&spec);
     if (type == nullptr) throw py::error_already_set();
     return reinterpret_cast<PyTypeObject*>(type);

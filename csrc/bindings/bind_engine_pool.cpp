@@ -179,7 +179,7 @@ void bind_engine_pool(py::module_& m) {
           },
           "The state of what is cached (RunTable), a run a block; None without a policy.")
       .def_property_readonly(
-          "nbytes", [](const EnginePoolHandle& p) { return p.pool().bytes() + p.pool().size() * 72; },
+          "nbytes", [](const EnginePoolHandle& p) { return p.pool().bytes() + std::size_t{p.pool().size()} * 72; },
           "Bytes held when every block is cached, Python objects included.")
       .def(
           "verify", [](const EnginePoolHandle& p) { return p.pool().verify(); },

@@ -48,7 +48,7 @@ class EnginePoolHandle {
   EnginePoolHandle(const EnginePoolHandle&) = delete;
   EnginePoolHandle& operator=(const EnginePoolHandle&) = delete;
   ~EnginePoolHandle() {
-    blocks_ = py::list();
+    Py_DECREF(blocks_.release().ptr());
     core_->drop_blocks();
     core_->unref();
   }
@@ -105,7 +105,7 @@ class EnginePoolHandle {
                         std::to_string(size));
     }
     if (first == end) return;
-    const py::object hashes = py::reinterpret_steal<py::object>(PySequence_Fast(block_hashes.ptr(), "block_hashes"));
+    const auto hashes = py::reinterpret_steal<py::object>(PySequence_Fast(block_hashes.ptr(), "block_hashes"));
     if (!hashes) throw py::error_already_set();
     if (const std::int64_t known = PySequence_Fast_GET_SIZE(hashes.ptr()) / scale; end > known) {
       throw ConfigError("hashes of " + std::to_string(known) + " blocks for a table that is full up to block " +

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t kMostBlocks = std::uint32_t{1} << 30;
 
-const EngineOptions& checked(const EngineOptions& options) {
+EngineOptions checked(const EngineOptions& options) {
   EnginePool::check(options);
   return options;
 }

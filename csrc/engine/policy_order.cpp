@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <ranges>
 #include <string>
 
 #include "kvopt/engine_pool.hpp"
@@ -110,8 +111,8 @@ void PolicyOrder::on_stored(std::span<const StoredBlock> stored, const RequestIn
 
 void PolicyOrder::on_held(std::span<const BlockId> blocks, bool hit, const RequestInfo& info) {
   path_.clear();
-  for (auto b = blocks.rbegin(); b != blocks.rend(); ++b) {
-    if (live(*b)) path_.push_back(*b);
+  for (const BlockId b : std::views::reverse(blocks)) {
+    if (live(b)) path_.push_back(b);
   }
   if (hit && !path_.empty() && !failed()) policy_->on_hit(path_, info);
   changed_.clear();

@@ -52,6 +52,7 @@ __attribute__((target("sha,sse4.1,ssse3"))) void compress_sha_ni(State& state, c
   for (; chunks > 0; --chunks, data += kChunkBytes) {
     const __m128i abef_before = abef;
     const __m128i cdgh_before = cdgh;
+    // NOLINTNEXTLINE(modernize-avoid-c-arrays): std::array<__m128i> loses the vector's alignment attributes
     __m128i w[4];
     const auto* in = reinterpret_cast<const __m128i*>(data);
     for (int i = 0; i < 4; ++i) w[i] = _mm_shuffle_epi8(_mm_loadu_si128(in + i), byte_order);

@@ -8,6 +8,7 @@ namespace kvopt::xxh3 {
 
 namespace {
 
+// NOLINTBEGIN(readability-identifier-naming): the specification's names and numbers
 constexpr std::uint32_t kPrime32_1 = 0x9E3779B1U;
 constexpr std::uint32_t kPrime32_2 = 0x85EBCA77U;
 constexpr std::uint32_t kPrime32_3 = 0xC2B2AE3DU;
@@ -16,6 +17,7 @@ constexpr std::uint64_t kPrime64_2 = 0xC2B2AE3D27D4EB4FU;
 constexpr std::uint64_t kPrime64_3 = 0x165667B19E3779F9U;
 constexpr std::uint64_t kPrime64_4 = 0x85EBCA77C2B2AE63U;
 constexpr std::uint64_t kPrime64_5 = 0x27D4EB2F165667C5U;
+// NOLINTEND(readability-identifier-naming)
 constexpr std::uint64_t kPrimeMx1 = 0x165667919E3779F9U;
 constexpr std::uint64_t kPrimeMx2 = 0x9FB21C651E98DF25U;
 

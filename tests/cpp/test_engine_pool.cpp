@@ -101,6 +101,7 @@ class Episode {
 
   static std::vector<const std::uint8_t*> pointers(const std::vector<std::string>& of) {
     std::vector<const std::uint8_t*> out;
+    out.reserve(of.size());
     for (const std::string& hash : of) out.push_back(bytes(hash).data());
     return out;
   }
