@@ -213,10 +213,10 @@ void PolicyOrder::on_forgotten(BlockId block) {
       lru_.remove(block);
     } else {
       policy_->on_dropped({&block, 1});
-      policy_->on_forgotten(block);
     }
   }
   runs_.flags[block] |= run_flag::kForgotten;
+  if (!failed()) policy_->on_forgotten(block);
   cut_children(block, false);
   cut(block);
   retire(block);
