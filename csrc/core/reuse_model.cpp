@@ -33,7 +33,7 @@ constexpr auto kRootPrior = [] {
 std::array<float, ReuseModel::kBins> smooth(const std::array<float, ReuseModel::kBins>& bins) {
   constexpr std::size_t n = ReuseModel::kBins;
   std::array<float, n + 4> wide;
-  for (std::size_t b = 0; b < n; ++b) wide[b + 2] = bins[b] > 0 ? bins[b] : 0;  // what was taken away leaves a trace
+  for (std::size_t b = 0; b < n; ++b) wide[b + 2] = bins[b] > 0 ? bins[b] : 0;
   wide[0] = wide[1] = wide[2];
   wide[n + 2] = wide[n + 3] = wide[n + 1];
   std::array<float, n> smoothed;
@@ -116,23 +116,23 @@ void ReuseModel::tell(Node& node) {
 // hazards gives for one event that begins to wait.
 void ReuseModel::rebuild(Node& node, const Node* parent) const {
   const Bins prior = parent == nullptr ? kRootPrior : parent->hazard;
-  const Bins returned = smooth(node.returned);
-  const Bins ended = smooth(node.ends);
   Bins at_risk;  // time
   float beyond = 0;
   for (std::size_t b = kBins; b-- > 0;) {
-    const float here = returned[b] + ended[b];
-    at_risk[b] = beyond + here / 2;
+    const float here = std::max(node.returned[b], 0.0F) + std::max(node.ends[b], 0.0F);  // taking away leaves a trace
+    at_risk[b] = (beyond + here / 2) * kWidths[b];
     beyond += here;
   }
   node.total = beyond + options_.shrinkage;
+  const Bins returned = smooth(node.returned);
+  at_risk = smooth(at_risk);
   Bins hazard;
   Bins still;  // of those that wait at its beginning, how many do at its end
   for (std::size_t b = 0; b < kBins; ++b) {
     const float most = kMostBorrowed / prior[b];
     const float share = options_.shrinkage * kWidths[b];
     const float borrowed = most < share ? most : share;  // time at risk
-    hazard[b] = (returned[b] + borrowed * prior[b]) / (at_risk[b] * kWidths[b] + borrowed + kLeast);
+    hazard[b] = (returned[b] + borrowed * prior[b]) / (at_risk[b] + borrowed + kLeast);
     still[b] = 1 / (1 + hazard[b] * kWidths[b]);
   }
   node.hazard = hazard;

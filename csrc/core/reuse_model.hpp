@@ -72,6 +72,7 @@ class ReuseModel {
     const float weight = part * kept(event);
     node.ends[event.bin] -= weight;
     node.news += weight;
+    returns_ += returned ? part : 0;
     (returned ? node.returned : node.ends)[bin_of(age)] += weight;
   }
   void withdraw(const Waiting& event, float part) { current(event.cls).ends[event.bin] -= part * kept(event); }
@@ -90,6 +91,8 @@ class ReuseModel {
     return index[bin] + (index[bin + 1] - index[bin]) * past;
   }
   const float* indexes(std::uint32_t cls) const { return nodes_[cls].index.data(); }
+  // How many events have returned in all.
+  double returns() const { return returns_; }
   std::size_t classes() const { return nodes_.size(); }
 
   // Bins are the leading bits of the age as a float: exact, and a shift instead of a logarithm.
@@ -141,6 +144,7 @@ class ReuseModel {
   std::vector<float> kept_;  // after so many epochs
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> children_;  // node of (parent, value), or 0
+  double returns_ = 0;
   std::uint32_t requests_ = 0;
   std::uint32_t epoch_ = 0;
   std::size_t next_ = 0;

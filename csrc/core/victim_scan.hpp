@@ -30,6 +30,7 @@ class VictimScan {
     Time released;
     float pace;    // units of age a second
     float weight;  // value of a block-second at index 1
+    float favour;  // by retention priority; 1 by default
     std::uint32_t cls;
     RunId run;
   };
@@ -52,14 +53,17 @@ class VictimScan {
     if (place <= leaves_.size()) place_[leaves_[place - 1].run] = place;
   }
 
-  void set_weight(RunId r, float weight) { leaves_[place_[r] - 1].weight = weight; }
+  void set_weight(RunId r, float weight, float favour) {
+    leaves_[place_[r] - 1].weight = weight;
+    leaves_[place_[r] - 1].favour = favour;
+  }
 
   void set_class(RunId r, std::uint32_t cls) {
     leaves_[place_[r] - 1].cls = cls;
     if (!kept_.empty()) join(r, value(leaves_[place_[r] - 1], scanned_));
   }
 
-  // By time alone, the oldest first: LRU.
+  // By time alone, the oldest first, but for retention priorities: LRU.
   void order_by_time(bool on) {
     if (on == by_time_) return;
     by_time_ = on;
@@ -99,6 +103,7 @@ class VictimScan {
  private:
   static constexpr std::size_t kScanAlways = 64;
   static constexpr std::size_t kKeep = 16;    // one in so many leaves is kept
+  static constexpr double kMoment = 1e-3;     // seconds
   static constexpr double kFreshFor = 0.125;  // of the age of the least
 
   struct Kept {
@@ -107,7 +112,7 @@ class VictimScan {
   };
 
   double value(const Leaf& leaf, Time now) const {
-    if (by_time_) return leaf.released;
+    if (by_time_) return leaf.favour / (now - leaf.released + kMoment);
     return model_.index(leaf.cls, static_cast<float>(now - leaf.released) * leaf.pace) * leaf.weight;
   }
 

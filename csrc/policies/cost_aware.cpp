@@ -33,6 +33,9 @@ enum Parameter : std::size_t {
   kShrinkage,
   kForgetting
 };
+// Releases that must have come back before there is anything to go by but time.
+constexpr double kEnough = 8;
+
 enum class CostOf : std::uint8_t { kNothing, kBlock, kChain };
 
 ReuseLearner::Options options_of(std::span<const double> p) {
@@ -60,6 +63,7 @@ class CostAware final : public Policy {
     runs_ = &context.runs;
     learner_.emplace(options_, context);
     scan_.emplace(context.runs, learner_->model());
+    scan_->order_by_time(true);
   }
 
   void on_hit(std::span<const RunId> hit, const RequestInfo& info) override {
@@ -92,7 +96,8 @@ class CostAware final : public Policy {
     for (const RunId r : runs) {
       if (runs_->children[r] == 0) on_uncovered(r);
     }
-    if (guarded_) scan_->order_by_time(guard_.end_request());
+    const bool lru_saves_more = guarded_ && guard_.end_request();
+    scan_->order_by_time(lru_saves_more || learner_->model().returns() < kEnough);
   }
 
   void on_dropped(std::span<const RunId> runs) override {
@@ -102,13 +107,13 @@ class CostAware final : public Policy {
   void on_uncovered(RunId run) override {
     const ReleaseEvent& event = learner_->event(run);
     learner_->uncovered(run);
-    scan_->add({event.released, event.pace, weight_of(run), event.waiting.cls, run});
+    scan_->add({event.released, event.pace, weight_of(run), favour_of(run), event.waiting.cls, run});
   }
 
   void on_forgotten(RunId run) override { learner_->forget(run); }
-  void on_trimmed(RunId run) override { scan_->set_weight(run, weight_of(run)); }
+  void on_trimmed(RunId run) override { scan_->set_weight(run, weight_of(run), favour_of(run)); }
   void on_priority(RunId run) override {
-    if (scan_->contains(run)) scan_->set_weight(run, weight_of(run));
+    if (scan_->contains(run)) on_trimmed(run);
   }
   bool honours_priority() const override { return true; }
 
@@ -139,10 +144,13 @@ class CostAware final : public Policy {
     double cost = context_->block_tokens;
     if (cost_ == CostOf::kBlock) cost = context_->block_cost(end - 1);
     if (cost_ == CostOf::kChain) cost = context_->block_cost((end - 1) / 2.0);
-    if (runs_->priority[r] != kDefaultPriority) {
-      cost *= std::exp2((static_cast<int>(runs_->priority[r]) - static_cast<int>(kDefaultPriority)) / 8.0);
-    }
-    return static_cast<float>(cost) * learner_->event(r).pace;
+    return static_cast<float>(cost) * favour_of(r) * learner_->event(r).pace;
+  }
+
+  // What the retention priority of a run multiplies its value by.
+  float favour_of(RunId r) const {
+    const int above = static_cast<int>(runs_->priority[r]) - static_cast<int>(kDefaultPriority);
+    return above == 0 ? 1 : std::exp2(static_cast<float>(above) / 8);
   }
 
   ReuseLearner::Options options_;

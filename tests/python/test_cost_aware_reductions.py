@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from cost_aware_model import bin_of, counted, gittins, hit_density
+from cost_aware_model import at, bin_of, counted, gittins, hit_density, last_look
 from kvopt._core import Allocation, BlockPool, RequestInfo
 
 BLOCK_TOKENS = 16
@@ -113,7 +113,7 @@ def cost_of(blocks: int, cost: int) -> float:
 
 
 def still_waiting(school: School, now: float) -> list[int]:
-    return counted([now - released for released in school.released.values()])
+    return counted([last_look(now - released) for released in school.released.values()])
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -128,7 +128,7 @@ def test_the_victim_has_the_least_value_of_all_leaves(horizon: int, cost: int, s
     kinds = set()
     while len(school.blocks) > 5:
         value = {
-            chain: index[bin_of(now - school.released[chain])] * cost_of(blocks, cost)
+            chain: at(index, now - school.released[chain]) * cost_of(blocks, cost)
             for chain, blocks in school.blocks.items()
         }
         victim = school.victim(now)
