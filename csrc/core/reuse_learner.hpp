@@ -96,8 +96,8 @@ class ReuseLearner {
     bool carried;         // whoever holds it goes on from carried_
   };
   struct Carried {
-    GapHistory history;
-    Time released;
+    GapHistory history{};
+    Time released = 0;
   };
 
   EventId event_of(RunId r) const { return held_[r].event - 1; }

@@ -28,15 +28,23 @@ constexpr auto kRootPrior = [] {
   return hazard;
 }();
 
+// What says nothing of age leans to LRU: the index falls by one per cent a bin.
+constexpr auto kLean = [] {
+  std::array<float, ReuseModel::kBins> lean{};
+  float x = 1;
+  for (std::size_t b = 0; b < ReuseModel::kBins; ++b, x *= 0.99F) lean[b] = x;
+  return lean;
+}();
+
 // Each bin with its neighbours, as 1 4 6 4 1: the maximum over s would pick their noise. The ends stand for what is
 // beyond them.
 std::array<float, ReuseModel::kBins> smooth(const std::array<float, ReuseModel::kBins>& bins) {
   constexpr std::size_t n = ReuseModel::kBins;
-  std::array<float, n + 4> wide;
+  std::array<float, n + 4> wide{};
   for (std::size_t b = 0; b < n; ++b) wide[b + 2] = bins[b] > 0 ? bins[b] : 0;
   wide[0] = wide[1] = wide[2];
   wide[n + 2] = wide[n + 3] = wide[n + 1];
-  std::array<float, n> smoothed;
+  std::array<float, n> smoothed{};
   for (std::size_t b = 0; b < n; ++b) {
     smoothed[b] = (wide[b] + wide[b + 4] + 4 * (wide[b + 1] + wide[b + 3]) + 6 * wide[b + 2]) / 16;
   }
@@ -116,7 +124,7 @@ void ReuseModel::tell(Node& node) {
 // hazards gives for one event that begins to wait.
 void ReuseModel::rebuild(Node& node, const Node* parent) const {
   const Bins prior = parent == nullptr ? kRootPrior : parent->hazard;
-  Bins at_risk;  // time
+  Bins at_risk{};  // time
   float beyond = 0;
   for (std::size_t b = kBins; b-- > 0;) {
     const float here = std::max(node.returned[b], 0.0F) + std::max(node.ends[b], 0.0F);  // taking away leaves a trace
@@ -126,8 +134,8 @@ void ReuseModel::rebuild(Node& node, const Node* parent) const {
   node.total = beyond + options_.shrinkage;
   const Bins returned = smooth(node.returned);
   at_risk = smooth(at_risk);
-  Bins hazard;
-  Bins still;  // of those that wait at its beginning, how many do at its end
+  Bins hazard{};
+  Bins still{};  // of those that wait at its beginning, how many do at its end
   for (std::size_t b = 0; b < kBins; ++b) {
     const float most = kMostBorrowed / prior[b];
     const float share = options_.shrinkage * kWidths[b];
@@ -136,7 +144,7 @@ void ReuseModel::rebuild(Node& node, const Node* parent) const {
     still[b] = 1 / (1 + hazard[b] * kWidths[b]);
   }
   node.hazard = hazard;
-  Bins returns;
+  Bins returns{};
   float waiting = 1;
   for (std::size_t b = 0; b < kBins; ++b) {
     const float after = waiting * still[b];
@@ -146,7 +154,7 @@ void ReuseModel::rebuild(Node& node, const Node* parent) const {
   }
   // From the oldest bin down: a bin and the stretches after it merge as long as that raises returns over time at risk.
   // A stretch is kept where it begins; the next one begins at next[].
-  std::array<std::size_t, kBins + 1> next;
+  std::array<std::size_t, kBins + 1> next{};
   for (std::size_t b = kBins; b-- > 0;) {
     std::size_t n = b + 1;
     while (n < kBins && (!options_.bounded_horizon || returns[n] * at_risk[b] >= returns[b] * at_risk[n])) {
@@ -156,7 +164,7 @@ void ReuseModel::rebuild(Node& node, const Node* parent) const {
     }
     next[b] = n;
   }
-  for (std::size_t b = 0; b < kBins; ++b) returns[b] /= at_risk[b] + kLeast;
+  for (std::size_t b = 0; b < kBins; ++b) returns[b] *= kLean[b] / (at_risk[b] + kLeast);
   node.index = returns;
 }
 

@@ -9,9 +9,9 @@
 // counted in units of the time that the session usually takes, so that slow and fast sessions share a curve.
 //
 // Index of a class at age a:  G(a) = max over s > 0 of  (returns in (a, a + s]) / (time at risk in (a, a + s])
-// the Gittins index of its return hazard; with s → ∞ it is the hit density of LHD (Beckmann et al., NSDI 2018).
-// Complexity: O(1) an observation, in the class itself; a class is refreshed in O(bins), when it tells its parent what
-// is new. A few classes a request, so nothing stalls.
+// times 0.99 a bin, so that a tie goes to the oldest: the Gittins index of its return hazard; with s → ∞ it is the hit
+// density of LHD (Beckmann et al., NSDI 2018). Complexity: O(1) an observation, in the class itself; a class is
+// refreshed in O(bins), when it tells its parent what is new. A few classes a request, so nothing stalls.
 #pragma once
 
 #include <algorithm>

@@ -151,7 +151,10 @@ class VictimScan {
 
   void join(RunId r, double v) {
     if (v >= highest_kept_) return;
-    if (kept_.size() == kept_.capacity()) return kept_.clear();
+    if (kept_.size() == kept_.capacity()) {
+      kept_.clear();
+      return;
+    }
     const auto at = std::ranges::lower_bound(kept_, v, std::greater<>(), &Kept::value);
     kept_.insert(at, {v, r});
   }
