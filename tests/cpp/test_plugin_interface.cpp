@@ -53,9 +53,8 @@ class Interface {
 
   template <class Struct, class Field>
   void field(const char* name, const Struct& instance, const Field& value) {
-    const auto* start = reinterpret_cast<const char*>(&instance);
-    text_ << "  " << reinterpret_cast<const char*>(&value) - start << " " << name << " " << typeid(Field).name()
-          << "\n";
+    const auto offset = reinterpret_cast<std::uintptr_t>(&value) - reinterpret_cast<std::uintptr_t>(&instance);
+    text_ << "  " << offset << " " << name << " " << typeid(Field).name() << "\n";
   }
 
   void functions() {

@@ -137,7 +137,6 @@ def test_the_victim_has_the_least_value_of_all_leaves(horizon: int, cost: int, s
     assert len(kinds) > 5
 
 
-@pytest.mark.xfail(reason="a flat hazard that was learned is not exactly flat once it is smoothed", strict=True)
 @pytest.mark.parametrize("seed", range(4))
 def test_memoryless_gaps_at_unit_cost_are_lru(seed: int) -> None:
     """A flat hazard is a tie, and ties go to the oldest. (Below the first edge all are of one age.)"""
