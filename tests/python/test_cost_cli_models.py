@@ -44,10 +44,10 @@ def test_p_star_may_be_named_by_a_model(small_trace_file: Path, config: Path, tm
     assert "did you mean 'gpt-oss-20b'" in fails("mrc", str(small_trace_file), "--p-star", "gpt-oss-20")
 
 
-def test_compare_takes_p_star_from_its_model(small_trace_file: Path, config: Path, tmp_path: Path) -> None:
+def test_compare_takes_p_star_from_a_model_only_when_told(small_trace_file: Path, config: Path, tmp_path: Path) -> None:
     compare = ("compare", small_trace_file, "--policy", "lru")
-    assert saved(tmp_path, *compare, "--model", config) == p_star_of("llama-3.1-8b")
-    assert saved(tmp_path, *compare, "--model", config, "--p-star", 28_600) == 28_600
+    assert saved(tmp_path, *compare, "--model", config) == 28_600
+    assert saved(tmp_path, *compare, "--model", config, "--p-star", config) == p_star_of("llama-3.1-8b")
 
 
 def capacities(small_trace_file: Path, tmp_path: Path, *arguments: object) -> list[int]:
