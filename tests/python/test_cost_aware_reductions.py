@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from cost_aware_model import at, bin_of, counted, gittins, hit_density, last_look
+from cost_aware_model import at, counted, gittins, hit_density, last_look
 from kvopt._core import Allocation, BlockPool, RequestInfo
 
 BLOCK_TOKENS = 16
