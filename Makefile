@@ -130,7 +130,7 @@ dev: pyproject.toml  ## an editable install with everything in .venv
 	$(check_python)
 	$(PYTHON) -m venv .venv
 	.venv/bin/pip install --quiet $(BUILD_TOOLS)
-	.venv/bin/pip install --no-build-isolation --check-build-dependencies -Cbuild-dir=build/dev -e '.[test,lint,bench]'
+	.venv/bin/pip install --no-build-isolation --check-build-dependencies --config-settings=build-dir=build/dev -e '.[test,lint,bench]'
 
 clean:  ## remove what the other targets made, except .venv
 	rm -rf build dist .venv-demo .venv-test .venv-bench .venv-vllm-* .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
@@ -141,12 +141,12 @@ clean:  ## remove what the other targets made, except .venv
 	$(check_python)
 	$(PYTHON) -m venv --clear .venv-$*
 	.venv-$*/bin/pip install --quiet $(BUILD_TOOLS)
-	.venv-$*/bin/pip install --quiet --no-build-isolation --check-build-dependencies -Cwheel.cmake=false '.[$(EXTRAS)]'
+	.venv-$*/bin/pip install --quiet --no-build-isolation --check-build-dependencies --config-settings=wheel.cmake=false '.[$(EXTRAS)]'
 	touch $@
 
 .venv-%/.installed: .venv-%/.ready $(PACKAGE_SOURCES)
 	$(call step,Package in .venv-$*)
-	.venv-$*/bin/pip install --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=build/wheel-$* $(BUILD_FLAGS) .
+	.venv-$*/bin/pip install --no-build-isolation --no-deps --force-reinstall --config-settings=build-dir=build/wheel-$* $(BUILD_FLAGS) .
 	touch $@
 
 # The demo installs as a user would: with pip's own build isolation.
@@ -158,15 +158,15 @@ clean:  ## remove what the other targets made, except .venv
 
 .venv-demo/.installed: .venv-demo/.ready $(PACKAGE_SOURCES)
 	$(call step,Package in .venv-demo)
-	.venv-demo/bin/pip install --quiet -Cbuild-dir=build/wheel-demo '.[plot]'
+	.venv-demo/bin/pip install --quiet --config-settings=build-dir=build/wheel-demo '.[plot]'
 	touch $@
 
 # One wheel for every vLLM, from what .venv-test has compiled.
 build/vllm/.wheel: .venv-test/.installed
 	$(call step,Wheel for vLLM)
 	rm -rf build/vllm
-	.venv-test/bin/pip wheel --quiet --no-build-isolation --no-deps -Cbuild-dir=build/wheel-test \
-	  -Ccmake.define.KVOPT_WERROR=ON -w build/vllm .
+	.venv-test/bin/pip wheel --quiet --no-build-isolation --no-deps --config-settings=build-dir=build/wheel-test \
+	  --config-settings=cmake.define.KVOPT_WERROR=ON -w build/vllm .
 	touch $@
 
 .venv-vllm-$(VLLM_KERNELS)/.ready: tests/vllm/requirements.txt
@@ -192,5 +192,5 @@ build/vllm/.wheel: .venv-test/.installed
 
 .venv-test/%: EXTRAS := test,lint
 .venv-bench/%: EXTRAS := bench
-.venv-test/%: BUILD_FLAGS := -Ccmake.define.KVOPT_WERROR=ON
+.venv-test/%: BUILD_FLAGS := --config-settings=cmake.define.KVOPT_WERROR=ON
 .PRECIOUS: .venv-%/.ready .venv-%/.installed .venv-vllm-%/.ready .venv-vllm-%/.installed
