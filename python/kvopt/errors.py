@@ -48,7 +48,7 @@ class PoolError(KvoptError):
     """Base of what a block pool refuses."""
 
 
-class NotEnoughBlocksError(PoolError):
+class NotEnoughBlocksError(PoolError, ValueError):
     """More blocks were asked for than can be freed; nothing was changed."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from kvopt.simulator import (
     SimulationOptions,
     SimulationResult,
     load_profile,
+    server,
     simulate,
 )
 from kvopt.simulator.memory import Memory, shared_blocks
@@ -187,7 +187,7 @@ class Stuck(Memory):
 
 
 def test_a_stall_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["kvopt.simulator.simulate"], "Memory", Stuck)
+    monkeypatch.setattr(server, "Memory", Stuck)
     with pytest.raises(SimulationError, match=r"stalls at 0.000 s: 0 running, 1 waiting, 0 of 10 blocks held"):
         serve(served_trace([Sent(0, 9, 5)]), 10, TIME)
 
@@ -200,7 +200,7 @@ class Leaky(Memory):
 
 
 def test_books_that_do_not_balance_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["kvopt.simulator.simulate"], "Memory", Leaky)
+    monkeypatch.setattr(server, "Memory", Leaky)
     with pytest.raises(SimulationError, match="the books do not balance: one block is missing"):
         serve(served_trace([Sent(0, 9, 5)]), 10, TIME)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvopt.cli.replay_options import OUTPUT
+from kvopt.cli.replay_options import OUTPUT, policy_option
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
 from kvopt.cli.values import check_outputs, library_callback, parse_count, split_policies
 from kvopt.errors import ConfigError
@@ -44,15 +44,7 @@ def _specs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ..
     metavar="FIGURE<LIMIT",
     help='What must hold, such as "ttft_p99<2s" or "token_hit>60%"; see docs/sweep.md. Repeatable.',
 )
-@click.option(
-    "--policy",
-    "policies",
-    multiple=True,
-    default=["lru,cost-aware"],
-    show_default=True,
-    callback=_specs,
-    help="Policy, or comma list of them; path/to/file.py:ClassName for one in Python. Repeatable.",
-)
+@policy_option("lru", "cost-aware", callback=_specs)
 @click.option(
     "--policy-library",
     "libraries",
@@ -132,7 +124,7 @@ def advise(
     from kvopt.policies.python_file import load_policy
     from kvopt.simulator.advise import advise as run
     from kvopt.simulator.limits import Limits
-    from kvopt.simulator.simulate import SimulationOptions
+    from kvopt.simulator.server import SimulationOptions
     from kvopt.simulator.step_time import load_profile
     from kvopt.simulator.sweep import Loaders, ServerSetup
     from kvopt.simulator.sweep.run import available_cores

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvopt.cli.replay_options import capacity_option, cost_and_threads, result_files
+from kvopt.cli.replay_options import capacity_option, cost_and_threads, memory_options, policy_option, result_files
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
-from kvopt.cli.values import check_outputs, memory_callback, policies_callback, policy_library_option
+from kvopt.cli.values import check_outputs, policy_library_option
 
 if TYPE_CHECKING:
     from kvopt.cli.console import Progress
@@ -26,15 +26,7 @@ DEFAULT_SHARES = (0.01, 0.02, 0.04, 0.08, 0.16)
 
 @click.command(short_help="Compare eviction policies on a trace.")
 @trace_source
-@click.option(
-    "--policy",
-    "policies",
-    multiple=True,
-    default=[",".join(DEFAULT_POLICIES)],
-    show_default=True,
-    callback=policies_callback,
-    help="Policy, or comma list of them; path/to/file.py:ClassName for one in Python. Repeatable.",
-)
+@policy_option(*DEFAULT_POLICIES)
 @policy_library_option
 @click.option(
     "--rule",
@@ -44,19 +36,7 @@ DEFAULT_SHARES = (0.01, 0.02, 0.04, 0.08, 0.16)
     help="prefix: a block is of use only behind all before it; flat: each by itself, as cache papers replay.",
 )
 @capacity_option("1 to 16% of all blocks")
-@click.option(
-    "--memory",
-    multiple=True,
-    callback=memory_callback,
-    metavar="SIZE",
-    help="Cache size as KV memory of --model: 40GiB, 24GB. Repeatable.",
-)
-@click.option(
-    "--model",
-    metavar="MODEL",
-    help="Model whose KV cache --memory is and whose p* is taken: llama-3.1-8b, or a config.json; see kvopt cost list.",
-)
-@click.option("--kv-dtype", metavar="DTYPE", help="Type of that KV cache, such as fp8.  [default: the model's]")
+@memory_options
 @click.option("--bound", is_flag=True, help="Also show what no policy can exceed; see kvopt bound.")
 @cost_and_threads
 @result_files("rows")

@@ -1,4 +1,4 @@
-"""The options that `kvopt bound`, `kvopt compare` and `kvopt mrc` share: capacities, cost, threads, result files."""
+"""The options that commands share: policies, capacities, memory of a model, cost, threads, result files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kvopt.cli.values import AnyCommand, capacities_callback, p_star_callback
+from kvopt.cli.values import AnyCommand, capacities_callback, memory_callback, p_star_callback, policies_callback
 from kvopt.cost import DEFAULT_P_STAR
 
 OUTPUT = click.Path(path_type=Path)
@@ -26,6 +26,38 @@ _COST_AND_THREADS = (
 )
 
 
+_MEMORY = (
+    click.option(
+        "--memory",
+        multiple=True,
+        callback=memory_callback,
+        metavar="SIZE",
+        help="Cache size as KV memory of --model: 40GiB, 24GB. Repeatable.",
+    ),
+    click.option(
+        "--model",
+        metavar="MODEL",
+        help="Model whose KV cache --memory is: llama-3.1-8b, or a config.json; see kvopt cost list.",
+    ),
+    click.option("--kv-dtype", metavar="DTYPE", help="Type of that KV cache, such as fp8.  [default: the model's]"),
+)
+
+
+def policy_option(
+    *defaults: str, callback: Callable[..., object] = policies_callback
+) -> Callable[[AnyCommand], AnyCommand]:
+    """Add --policy; `callback` makes of its texts what the command takes, by default policies."""
+    return click.option(
+        "--policy",
+        "policies",
+        multiple=True,
+        default=[",".join(defaults)],
+        show_default=True,
+        callback=callback,
+        help="Policy, or comma list of them; path/to/file.py:ClassName for one in Python. Repeatable.",
+    )
+
+
 def capacity_option(default: str) -> Callable[[AnyCommand], AnyCommand]:
     """Add --capacity, as a list of blocks; `default` says in the help what stands in for none."""
     return click.option(
@@ -36,6 +68,13 @@ def capacity_option(default: str) -> Callable[[AnyCommand], AnyCommand]:
         metavar="BLOCKS",
         help=f"Cache size in blocks, or comma list: 30000, 30k, 1.5m. Repeatable.  [default: {default}]",
     )
+
+
+def memory_options(command: AnyCommand) -> AnyCommand:
+    """Add --memory, --model and --kv-dtype."""
+    for decorate in reversed(_MEMORY):
+        command = decorate(command)
+    return command
 
 
 def cost_and_threads(command: AnyCommand) -> AnyCommand:

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvopt.cli.compare import default_capacities
-from kvopt.cli.replay_options import OUTPUT, capacity_option
+from kvopt.cli.replay_options import OUTPUT, capacity_option, memory_options, policy_option
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
 from kvopt.cli.values import (
     check_outputs,
-    memory_callback,
-    policies_callback,
     policy_library_option,
     schedulers_callback,
 )
@@ -29,15 +27,7 @@ DEFAULT_POLICIES = ("lru", "cost-aware")
 
 @click.command(short_help="Waits, hits and recomputation of a server.")
 @trace_source
-@click.option(
-    "--policy",
-    "policies",
-    multiple=True,
-    default=[",".join(DEFAULT_POLICIES)],
-    show_default=True,
-    callback=policies_callback,
-    help="Policy, or comma list of them; path/to/file.py:ClassName for one in Python. Repeatable.",
-)
+@policy_option(*DEFAULT_POLICIES)
 @policy_library_option
 @click.option(
     "--scheduler",
@@ -49,19 +39,7 @@ DEFAULT_POLICIES = ("lru", "cost-aware")
     help="fifo, priority, shortest-prefill, program, cache-aware, or path/to/file.py:ClassName. Repeatable.",
 )
 @capacity_option("about 4% of all blocks")
-@click.option(
-    "--memory",
-    multiple=True,
-    callback=memory_callback,
-    metavar="SIZE",
-    help="Cache size as KV memory of --model: 40GiB, 24GB. Repeatable.",
-)
-@click.option(
-    "--model",
-    metavar="NAME",
-    help="Model whose KV cache --memory is: llama-3.1-8b, or a config.json; see kvopt cost list.",
-)
-@click.option("--kv-dtype", metavar="DTYPE", help="Type of that KV cache, such as fp8.  [default: the model's]")
+@memory_options
 @click.option(
     "--profile",
     default="llama-3.1-8b@h100",
@@ -158,7 +136,7 @@ def simulate(
     from kvopt.metrics.events import write_events
     from kvopt.simulator.clients import ClientOptions
     from kvopt.simulator.limits import Limits
-    from kvopt.simulator.simulate import SimulationOptions
+    from kvopt.simulator.server import SimulationOptions
     from kvopt.simulator.simulate import simulate as run
     from kvopt.simulator.step_time import load_profile
     from kvopt.simulator.tier import TierOptions

@@ -71,8 +71,8 @@ def print_simulation(
         if model is not None:
             cells.append(f"{summary.capacity * model.bytes_per_block(trace.block_tokens) / 2**30:,.2f}")
         cells += [summary.scheduler, summary.policy]
-        cells += [_percent(summary.figures[name]) for name, _ in _SHARES]
-        cells += [_seconds(summary.figures[name]) for name, _ in _SECONDS]
+        cells += [percent(summary.figures[name]) for name, _ in _SHARES]
+        cells += [seconds(summary.figures[name]) for name, _ in _SECONDS]
         cells += [_against_lru(summary, summaries), f"{summary.figures['preemptions'].mean:,.0f}"]
         if refuses:
             cells.append(f"{summary.figures['refused'].mean:,.0f}")
@@ -125,14 +125,16 @@ def _against_lru(summary: SimulationSummary, summaries: tuple[SimulationSummary,
     return f"{100 * (_job(summary) / _job(lru) - 1):+z.1f}%"
 
 
-def _percent(value: Confidence) -> str:
+def percent(value: Confidence) -> str:
+    """A share with its interval; "-" where there is none."""
     if math.isnan(value.mean):
         return "-"
     around = "" if math.isnan(value.half_width) else f" ±{100 * value.half_width:.1f}"
     return f"{value.mean:.1%}{around}"
 
 
-def _seconds(value: Confidence) -> str:
+def seconds(value: Confidence) -> str:
+    """Seconds with their interval; "-" where there are none."""
     if math.isnan(value.mean):
         return "-"
     around = "" if math.isnan(value.half_width) else f" ±{value.half_width:,.2g}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from kvopt.cli.console import new_table, print_table
-from kvopt.cli.simulate_table import _percent, _seconds
+from kvopt.cli.simulate_table import percent, seconds
 from kvopt.metrics import Confidence, confidence
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def print_sweep(console: Console, outcome: SweepOutcome, output: Path) -> None:
             table.add_section()
         last = (capacity, scheduler, rate)
         cells = [f"{capacity:,}", scheduler, f"{rate:g}", policy]
-        cells += [_percent(_over_seeds(rows, name)) for name, _ in _SHARES]
-        cells += [_seconds(_over_seeds(rows, name)) for name, _ in _SECONDS]
+        cells += [percent(_over_seeds(rows, name)) for name, _ in _SHARES]
+        cells += [seconds(_over_seeds(rows, name)) for name, _ in _SECONDS]
         cells.append(f"{_over_seeds(rows, 'preemptions').mean:,.0f}")
         if refuses:
             cells.append(f"{_over_seeds(rows, 'refused').mean:,.0f}")

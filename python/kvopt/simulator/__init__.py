@@ -10,7 +10,8 @@ from kvopt.simulator.policy_source import PolicyLike
 from kvopt.simulator.regime import Regime, RegimeReport, Standing, regime_report
 from kvopt.simulator.replay import replay
 from kvopt.simulator.result import ReplayResult, ReplayRow
-from kvopt.simulator.simulate import SimulationOptions, simulate
+from kvopt.simulator.server import SimulationOptions
+from kvopt.simulator.simulate import simulate
 from kvopt.simulator.simulation_result import SimulationResult, SimulationRun, SimulationSummary
 from kvopt.simulator.step_time import LinearStepTime, Profile, StepTime, load_profile
 from kvopt.simulator.tier import TierOptions

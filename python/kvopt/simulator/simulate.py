@@ -2,74 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kvopt import _core
-from kvopt.cost import DEFAULT_P_STAR, check_p_star
-from kvopt.errors import ConfigError, PolicyError
-from kvopt.metrics import CAUSES, Collector, EventLog
-from kvopt.policies import Policy
-from kvopt.scheduler import Scheduler, make_scheduler, parse_scheduler
-from kvopt.simulator.clients import ClientOptions, Clients, arrival_times
-from kvopt.simulator.engine import Engine
-from kvopt.simulator.limits import Limits
-from kvopt.simulator.memory import Memory, dropped_blocks
-from kvopt.simulator.needs import check_needs
-from kvopt.simulator.policy_source import PolicyLike, breach, check_policy, new_policy
-from kvopt.simulator.preemption import victim_chooser
-from kvopt.simulator.replay import check_capacities
-from kvopt.simulator.requests import ANSWERS, RequestSource
-from kvopt.simulator.simulation_result import SimulationResult, SimulationRun
-from kvopt.simulator.step_time import DEFAULT_PROFILE, LinearStepTime, Profile, StepTime, check_profile
-from kvopt.simulator.threads import Threads, find_threads
-from kvopt.simulator.tier import Tier, TierOptions
+from kvopt.cost import check_p_star
+from kvopt.errors import ConfigError
+from kvopt.simulator.clients import ClientOptions
+from kvopt.simulator.policy_source import PolicyLike
+from kvopt.simulator.server import (
+    Progress,
+    SchedulerLike,
+    SimulatedServer,
+    SimulationOptions,
+    profile_p_star,
+    simulation_cells,
+)
+from kvopt.simulator.simulation_result import SimulationResult
+from kvopt.simulator.step_time import DEFAULT_PROFILE, Profile, StepTime, check_profile
 
 if TYPE_CHECKING:
     from kvopt.workload.base import Trace
-
-Progress: TypeAlias = Callable[[int, "int | None", str], None]
-SchedulerLike: TypeAlias = "str | type[Scheduler]"
-"""A spec such as "fifo" or "cache-aware:bound=10", or a Scheduler subclass that is made without arguments."""
-
-AUTO = "auto"
-"""The preemption that goes with the scheduler."""
-
-
-@dataclass(frozen=True, slots=True)
-class SimulationOptions:
-    """How the server works, and what is measured. Raises ConfigError."""
-
-    limits: Limits = field(default_factory=Limits)
-    preemption: str = AUTO
-    """"last", "priority", "cost", or "auto": what goes with the scheduler, "last" but for "priority"."""
-    answers: str = "reused"
-    """"reused": the next turn of a session hits the blocks of the answer before it; "private": nobody does."""
-    whole_hits: bool = False
-    """A prompt may be hit whole, as in a replay; then only its last token is computed, into the block that it hit. As
-    vLLM, the default computes the whole block of the last token again."""
-    exact: bool = True
-    """Keep every latency; else quantiles are within 1 %, in memory that does not grow with the requests."""
-    tier: TierOptions | None = None
-    """A second tier, in CPU memory."""
-    points: int = 400
-    """Most points of the series over time."""
-    jump: bool = True
-    """Take steps in which nothing happens at once; the result is the same."""
-
-    def __post_init__(self) -> None:
-        if self.preemption != AUTO:
-            victim_chooser(self.preemption)
-        if self.answers not in ANSWERS:
-            raise ConfigError(f"answers: {self.answers!r} is neither 'reused' nor 'private'")
-        if self.tier is not None and not isinstance(self.tier, TierOptions):
-            raise ConfigError(f"tier: {self.tier!r} is no TierOptions")
-        if isinstance(self.points, bool) or not isinstance(self.points, int) or self.points < 2:
-            raise ConfigError(f"points: {self.points!r} is not a whole number from 2 up")
 
 
 def simulate(
@@ -97,13 +53,13 @@ def simulate(
     Everything is checked before any work starts: ConfigError, UnknownPolicyError, UnknownSchedulerError. PolicyError
     and SchedulerError say who broke the contract; SimulationError, that a run stalls or its books do not balance.
     """
-    cells, names = _cells(trace, policies, capacities, schedulers, seeds)
+    cells, names = simulation_cells(trace, policies, capacities, schedulers, seeds)
     profile = check_profile(profile)
     clients = clients or ClientOptions()
     options = options or SimulationOptions()
     ranks = None if priorities is None else _check_priorities(priorities, trace.requests)
-    tokens = check_p_star(_p_star(profile) if p_star is None else p_star)
-    server = _Server(trace, profile, clients, options, ranks, tokens, events)
+    tokens = check_p_star(profile_p_star(profile) if p_star is None else p_star)
+    server = SimulatedServer(trace, profile, clients, options, ranks, tokens, events)
     runs = [server.run(cell, progress, f"{index + 1} of {len(cells)}") for index, cell in enumerate(cells)]
     setup = {
         "clients": asdict(clients),
@@ -117,132 +73,6 @@ def simulate(
     return SimulationResult(dict(trace.summary()), setup, tuple(runs))
 
 
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    policy: PolicyLike
-    name: str
-    scheduler: SchedulerLike
-    capacity: int
-    seed: int | None
-
-
-class _Server:
-    """What all runs on one trace share."""
-
-    def __init__(
-        self,
-        trace: Trace,
-        profile: Profile,
-        clients: ClientOptions,
-        options: SimulationOptions,
-        priorities: NDArray[np.int64] | None,
-        p_star: float,
-        events: bool,
-    ) -> None:
-        self._trace, self._profile, self._clients, self._options = trace, profile, clients, options
-        self._p_star, self._events = p_star, events
-        self._threads: Threads = find_threads(trace)
-        self._source = RequestSource(trace, self._threads, options.answers, priorities)
-
-    def run(self, cell: _Cell, progress: Progress | None, what: str) -> SimulationRun:
-        trace, options = self._trace, self._options
-        collector = Collector(exact=options.exact, log=EventLog() if self._events else None, points=options.points)
-        scheduler = make_scheduler(cell.scheduler)
-        try:
-            memory = Memory(
-                cell.capacity,
-                new_policy(cell.policy),
-                block_tokens=trace.block_tokens,
-                p_star=self._p_star,
-                named_blocks=trace.unique_blocks,
-                whole_hits=options.whole_hits,
-                collector=collector,
-            )
-            engine = Engine(
-                self._source,
-                Clients(
-                    self._threads,
-                    arrival_times(trace, self._threads, self._clients.rate, cell.seed),
-                    self._clients,
-                ),
-                memory,
-                scheduler,
-                victim_chooser(scheduler.preemption if options.preemption == AUTO else options.preemption),
-                self._profile.step_time,
-                options.limits,
-                collector,
-                block_tokens=trace.block_tokens,
-                tier=None if options.tier is None else Tier(options.tier),
-                jump=options.jump,
-            )
-            engine.run(None if progress is None else lambda done: progress(done, trace.requests, what))
-        except PolicyError as error:
-            raise breach(error, cell.policy, cell.capacity) from None
-        return SimulationRun(
-            policy=cell.name,
-            scheduler=_scheduler_name(cell.scheduler),
-            capacity=cell.capacity,
-            seed=cell.seed,
-            duration_s=engine.now,
-            totals=collector.totals,
-            prefill={
-                cause: {"tokens": collector.prefill.tokens[cause], "seconds": collector.prefill.ms[cause] / 1000}
-                for cause in CAUSES
-            },
-            latency_s={name: sample.distribution() for name, sample in collector.latency.items()},
-            eviction_age_s=collector.eviction_age.distribution(),
-            dropped_blocks=dropped_blocks(memory.pool),
-            latency_histogram={name: sample.histogram() for name, sample in collector.latency.items()},
-            series=collector.series.to_dict(),
-            log=collector.log,
-        )
-
-
-def _cells(
-    trace: Trace,
-    policies: Sequence[PolicyLike] | PolicyLike,
-    capacities: Sequence[int] | int,
-    schedulers: Sequence[SchedulerLike] | SchedulerLike,
-    seeds: int,
-) -> tuple[list[_Cell], list[str]]:
-    sizes = check_capacities(capacities)
-    if min(sizes) < 2:
-        raise ConfigError(f"capacity: {min(sizes)} blocks; at least 2 are needed, for one is the null block")
-    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
-        raise ConfigError(f"seeds: {seeds!r} is not a whole number from 1 up")
-    asked = [policies] if isinstance(policies, (str, type, Policy)) else list(policies)
-    lines = [schedulers] if isinstance(schedulers, (str, type)) else list(schedulers)
-    if not asked or not lines:
-        raise ConfigError("policies and schedulers: name at least one of each")
-    numbers: list[int | None] = [None] if seeds == 1 else list(range(1, seeds + 1))
-    offline = {policy.name for policy in _core.policies() if policy.offline}
-    named: dict[str, PolicyLike] = {}
-    for policy in asked:
-        name = check_policy(policy, len(sizes) * len(lines) * len(numbers))
-        if isinstance(policy, str) and _core.parse_policy(policy)[0] in offline:
-            raise ConfigError(f"policies: {name} knows the future; it can only be replayed, not simulated")
-        if named.setdefault(name, policy) != policy:
-            raise ConfigError(f"policies: two different policies are called {name!r}")
-    check_needs(trace, named.values())
-    for scheduler in lines:
-        if isinstance(scheduler, str):
-            parse_scheduler(scheduler)
-        else:
-            make_scheduler(scheduler)
-    cells = [
-        _Cell(policy, name, scheduler, size, seed)
-        for size in sizes
-        for scheduler in dict.fromkeys(lines)
-        for name, policy in named.items()
-        for seed in numbers
-    ]
-    return cells, list(named)
-
-
-def _scheduler_name(scheduler: SchedulerLike) -> str:
-    return scheduler if isinstance(scheduler, str) else scheduler.__name__
-
-
 def _check_priorities(priorities: ArrayLike, requests: int) -> NDArray[np.int64]:
     given = np.asarray(priorities)
     if given.shape != (requests,) or given.dtype.kind not in "iu":
@@ -250,11 +80,3 @@ def _check_priorities(priorities: ArrayLike, requests: int) -> NDArray[np.int64]
             f"priorities: {given.dtype} of shape {given.shape}; integers of shape ({requests},) are needed"
         )
     return given.astype(np.int64)
-
-
-def _p_star(profile: Profile) -> float:
-    # The position where attention doubles a token's cost.
-    time = profile.step_time
-    if isinstance(time, LinearStepTime) and time.k1 > 0 and time.k3 > 0:
-        return time.k1 / time.k3
-    return DEFAULT_P_STAR

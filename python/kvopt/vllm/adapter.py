@@ -7,16 +7,14 @@ pool; for what that does not cover, and to tell which of the two is at fault.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vllm.v1.core import block_pool
 
-from kvopt._core import EnginePool, RequestInfo
+from kvopt._core import EnginePool
 from kvopt.vllm.settings import PoolSettings
-
-logger = logging.getLogger("vllm.kvopt")
+from kvopt.vllm.told_policy import ToldPolicy
 
 
 class PolicyFreeQueue:
@@ -70,7 +68,7 @@ class PolicyFreeQueue:
         return iter([self._blocks[i] for i in ids[start:]])
 
 
-class OrderedBlockPool(block_pool.BlockPool):  # type: ignore[misc]
+class OrderedBlockPool(ToldPolicy, block_pool.BlockPool):  # type: ignore[misc]
     """vLLM's BlockPool whose victims a KVopt policy chooses."""
 
     def __init__(self, *args: Any, settings: PoolSettings | None = None, **kwargs: Any) -> None:
@@ -84,33 +82,15 @@ class OrderedBlockPool(block_pool.BlockPool):  # type: ignore[misc]
             p_star=settings.p_star,
             clock=settings.clock,
         )
+        self._tell(self.order)
         self.free_block_queue = PolicyFreeQueue(self.blocks, self.order)
-        self._missed: bytes | None = None
-        self._told_failure = False
         self._caching_full_blocks = False  # the order is told of all of them at once, not of each
-
-    @property
-    def request_info(self) -> RequestInfo:
-        """What is known of the request that the next calls are for."""
-        return self.order.request_info
-
-    @request_info.setter
-    def request_info(self, info: RequestInfo) -> None:
-        self.order.request_info = info
-
-    def expect_miss(self, key: bytes | None) -> None:
-        """Note what a request looked up and did not find; the policy hears of it when room is made for the request."""
-        self._missed = key
 
     def get_new_blocks(self, num_blocks: int) -> list[Any]:
         """Hand out free blocks, those that the policy chooses."""
-        if self._missed is not None:
-            self.order.note_miss(self._missed)
-            self._missed = None
+        self._tell_miss()
         blocks: list[Any] = super().get_new_blocks(num_blocks)
-        if not self._told_failure and self.order.failure:
-            self._told_failure = True
-            logger.error("KVopt: the policy failed, LRU decides from now on: %s", self.order.failure)
+        self._say_failure()
         return blocks
 
     def touch(self, blocks: Sequence[Any]) -> None:

@@ -18,14 +18,15 @@ from vllm.v1.core.kv_cache_utils import (
     resolve_block_hashes,
 )
 
-from kvopt._core import EngineBlock, EnginePool, RequestInfo
+from kvopt._core import EngineBlock, EnginePool
 from kvopt.vllm.pool_views import BlockMapView, FreeQueueView, MoreHashesView
 from kvopt.vllm.settings import PoolSettings
+from kvopt.vllm.told_policy import ToldPolicy
 
 logger = logging.getLogger("vllm.kvopt")
 
 
-class NativeBlockPool(block_pool.BlockPool):  # type: ignore[misc]
+class NativeBlockPool(ToldPolicy, block_pool.BlockPool):  # type: ignore[misc]
     """vLLM's BlockPool on an EnginePool. Methods that are not overridden (partial blocks, events) are vLLM's own."""
 
     def __init__(
@@ -52,6 +53,7 @@ class NativeBlockPool(block_pool.BlockPool):  # type: ignore[misc]
         native.set_owner(self)
         native.note_removed(enable_kv_cache_events)
         self.native = native
+        self._tell(native)
         self.settings = settings
         self.num_gpu_blocks = num_gpu_blocks
         self.medium = medium
@@ -67,8 +69,6 @@ class NativeBlockPool(block_pool.BlockPool):  # type: ignore[misc]
         self.kv_event_queue: list[Any] = []
         self.metrics_collector = metrics_collector
         self._reuse_watchers: dict[int, Callable[[Any], None]] = {}
-        self._missed: bytes | None = None
-        self._told_failure = False
         self._decides = native.runs is not None
         # Where nothing has to be done in Python, vLLM calls the native method at once.
         self.get_cached_block = native.get_cached_block
@@ -78,24 +78,9 @@ class NativeBlockPool(block_pool.BlockPool):  # type: ignore[misc]
         if metrics_collector is None:
             self.touch = native.touch  # type: ignore[method-assign]
 
-    @property
-    def request_info(self) -> RequestInfo:
-        """What is known of the request that the next calls are for: set it before a request is scheduled or freed."""
-        return self.native.request_info
-
-    @request_info.setter
-    def request_info(self, info: RequestInfo) -> None:
-        self.native.request_info = info
-
-    def expect_miss(self, key: bytes | None) -> None:
-        """Note what a request looked up and did not find; the policy hears of it when room is made for the request."""
-        self._missed = key
-
     def get_new_blocks(self, num_blocks: int) -> list[EngineBlock]:
         """Hand out free blocks with one reference each. Raises NotEnoughBlocksError."""
-        if self._missed is not None:
-            self.native.note_miss(self._missed)
-            self._missed = None
+        self._tell_miss()
         blocks = self.native.get_new_blocks(num_blocks)
         if self._reuse_watchers:
             self._notify_reuse(blocks)
@@ -106,9 +91,8 @@ class NativeBlockPool(block_pool.BlockPool):  # type: ignore[misc]
                 self.metrics_collector.on_block_allocated(block)
         if self.enable_kv_cache_events:
             self._emit_block_removed_events(self.native.take_removed())
-        if self._decides and not self._told_failure and self.native.failure:
-            self._told_failure = True
-            logger.error("KVopt: the policy failed, LRU decides from now on: %s", self.native.failure)
+        if self._decides:
+            self._say_failure()
         return blocks
 
     def touch(self, blocks: Sequence[EngineBlock]) -> None:

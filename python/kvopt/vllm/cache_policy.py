@@ -8,7 +8,7 @@ In vLLM's own configuration, with the name of any policy of KVopt, and no plug-i
 
 vLLM looks its own names up first, so ours for those are "kvopt:lru" and "kvopt:arc". Structure: the native pool of
 engines, one block a chunk, each chunk by itself (the tier is not told which chunk stands before which). Cost: O(1) a
-chunk, and what the policy takes.
+chunk, and what the policy takes; `evict` also passes over what is protected and what is empty.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class NativeCachePolicy(CachePolicy):  # type: ignore[misc]
         super().__init__(cache_capacity)
         self._chunks: dict[bytes, Any] = {}
         self._blocks: dict[bytes, Any] = {}
+        self._keys: dict[int, bytes] = {}  # by block
         self._evictable: set[bytes] = set()
         self._pool = self._new_pool()
 
@@ -50,13 +51,14 @@ class NativeCachePolicy(CachePolicy):  # type: ignore[misc]
         self._pool.insert_block_hash(bytes(key), block)
         self._chunks[key] = chunk
         self._blocks[key] = block
+        self._keys[block.block_id] = key
         if chunk.ref_cnt == 0:
             self.mark_evictable(key)
 
     def remove(self, key: bytes) -> None:
         """Forget a chunk whose writing failed."""
         block = self._blocks.pop(key)
-        del self._chunks[key]
+        del self._chunks[key], self._keys[block.block_id]
         self._pool.remove_block_hashes(block)
         if key in self._evictable:
             self._evictable.remove(key)
@@ -100,8 +102,7 @@ class NativeCachePolicy(CachePolicy):  # type: ignore[misc]
         self._pool.touch(held, hit=False)
         empty = self.cache_capacity - len(self._blocks)
         taken = self._pool.get_new_blocks(empty + n)
-        by_block = {self._blocks[key].block_id: key for key in self._evictable}
-        keys = [by_block[block.block_id] for block in taken if block.block_id in by_block]
+        keys = [self._keys.pop(block.block_id) for block in taken if block.block_id in self._keys]
         self._pool.free_blocks(taken)
         self._pool.free_blocks(held[::-1])
         self._evictable.difference_update(keys)
@@ -113,6 +114,7 @@ class NativeCachePolicy(CachePolicy):  # type: ignore[misc]
         """Forget everything, learned or stored."""
         self._chunks.clear()
         self._blocks.clear()
+        self._keys.clear()
         self._evictable.clear()
         self._pool = self._new_pool()
 

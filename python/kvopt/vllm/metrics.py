@@ -47,7 +47,6 @@ METRICS: dict[str, Metric] = {
     "free_blocks": Metric("gauge", "Blocks that a request could get now."),
     "sessions": Metric("gauge", "Sessions remembered."),
     "recorded_bytes": Metric("gauge", "Size of the trace written so far."),
-    "shadow_lru_difference": Metric("gauge", "Share of prefill cost saved beyond LRU's, in the policy's own shadow."),
     "decision_seconds": Metric("histogram", "Time that a step spends in KVopt."),
 }
 """Every metric, by its name without the prefix ``kvopt:``."""

@@ -18,14 +18,14 @@ from kvopt.metrics import CAUSES, LATENCIES, Distribution, Totals
 from kvopt.policies import load_library
 from kvopt.simulator.clients import ClientOptions
 from kvopt.simulator.policy_source import PolicyLike
-from kvopt.simulator.simulate import (
+from kvopt.simulator.server import (
     Progress,
     SchedulerLike,
+    SimulatedServer,
+    SimulationCell,
     SimulationOptions,
-    _Cell,
-    _cells,
-    _p_star,
-    _Server,
+    profile_p_star,
+    simulation_cells,
 )
 from kvopt.simulator.simulation_result import SimulationRun
 from kvopt.simulator.step_time import Profile
@@ -113,7 +113,7 @@ class CellRunner:
 
     def __init__(self, trace: Trace, job: Job) -> None:
         self._trace, self._job = trace, job
-        self._servers: dict[float, _Server] = {}
+        self._servers: dict[float, SimulatedServer] = {}
         for path in job.setup.libraries:
             load_library(path)
 
@@ -125,18 +125,24 @@ class CellRunner:
             self._job.setup.clients(rate)
         policies = [self._job.loaders.policy(spec) for spec in dict.fromkeys(cell.policy for cell in cells)]
         schedulers = [self._job.loaders.scheduler(spec) for spec in dict.fromkeys(cell.scheduler for cell in cells)]
-        _cells(self._trace, policies, list(dict.fromkeys(cell.capacity for cell in cells)), schedulers, 1)
+        simulation_cells(self._trace, policies, list(dict.fromkeys(cell.capacity for cell in cells)), schedulers, 1)
 
     def run(self, cell: Cell, progress: Progress | None = None) -> Row:
         """The row of a cell, all but its key. Raises what `simulate` raises."""
         setup, load = self._job.setup, self._job.loaders
         if cell.rate not in self._servers:
-            self._servers[cell.rate] = _Server(
-                self._trace, setup.profile, setup.clients(cell.rate), setup.options, None, _p_star(setup.profile), False
+            self._servers[cell.rate] = SimulatedServer(
+                self._trace,
+                setup.profile,
+                setup.clients(cell.rate),
+                setup.options,
+                None,
+                profile_p_star(setup.profile),
+                False,
             )
         policy, scheduler = load.policy(cell.policy), load.scheduler(cell.scheduler)
-        (named,), _ = _cells(self._trace, policy, cell.capacity, scheduler, 1)
-        asked = _Cell(policy, named.name, scheduler, cell.capacity, cell.seed or None)
+        (named,), _ = simulation_cells(self._trace, policy, cell.capacity, scheduler, 1)
+        asked = SimulationCell(policy, named.name, scheduler, cell.capacity, cell.seed or None)
         return row_of(self._servers[cell.rate].run(asked, progress, str(cell)), cell.rate)
 
 

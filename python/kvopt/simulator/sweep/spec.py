@@ -15,7 +15,7 @@ from kvopt.cost import blocks_in_memory, model_geometry, parse_bytes
 from kvopt.errors import ConfigError
 from kvopt.simulator.limits import Limits
 from kvopt.simulator.replay import check_capacity
-from kvopt.simulator.simulate import SimulationOptions
+from kvopt.simulator.server import SimulationOptions
 from kvopt.simulator.step_time import DEFAULT_PROFILE, load_profile
 from kvopt.simulator.sweep.cell import Cell, ServerSetup
 from kvopt.simulator.sweep.spec_values import Table, numbers, seeds, texts

@@ -1,0 +1,41 @@
+"""What vLLM's pools tell the policy that chooses their victims, whichever pool holds the blocks."""
+
+from __future__ import annotations
+
+import logging
+
+from kvopt._core import EnginePool, RequestInfo
+
+logger = logging.getLogger("vllm.kvopt")
+
+
+class ToldPolicy:
+    """Mixed into a block pool: passes on what is known of a request, and says once when the policy failed."""
+
+    def _tell(self, order: EnginePool) -> None:
+        self._order = order
+        self._missed: bytes | None = None
+        self._told_failure = False
+
+    @property
+    def request_info(self) -> RequestInfo:
+        """What is known of the request that the next calls are for: set it before a request is scheduled or freed."""
+        return self._order.request_info
+
+    @request_info.setter
+    def request_info(self, info: RequestInfo) -> None:
+        self._order.request_info = info
+
+    def expect_miss(self, key: bytes | None) -> None:
+        """Note what a request looked up and did not find; the policy hears of it when room is made for the request."""
+        self._missed = key
+
+    def _tell_miss(self) -> None:
+        if self._missed is not None:
+            self._order.note_miss(self._missed)
+            self._missed = None
+
+    def _say_failure(self) -> None:
+        if not self._told_failure and self._order.failure:
+            self._told_failure = True
+            logger.error("KVopt: the policy failed, LRU decides from now on: %s", self._order.failure)
