@@ -141,8 +141,7 @@ Wide hash_129_to_240(const std::uint8_t* p, std::size_t n) {
   return finish(acc, n);
 }
 
-// ---- above 240 bytes: eight lanes over stripes of 64 bytes
-// --------------------------------------------------------------------
+// Above 240 bytes: eight lanes over stripes of 64 bytes.
 
 constexpr std::size_t kLanes = 8;
 constexpr std::size_t kStripe = 64;
