@@ -220,6 +220,9 @@ void bind_block_pool(py::module_& m) {
           "it "
           "is the default again. lifetime: 'fixed', or 'refresh' (a hit renews it). Raises ConfigError, "
           "StaleBlockError.")
+      .def_property_readonly(
+          "honours_priority", [](const PythonPool& p) { return p.pool().honours_priority(); },
+          "Whether retain() has an effect: the pool was built for it, and the policy looks at priorities.")
       .def(
           "expire", [](PythonPool& p, double now) { return p.call([&](BlockPool& pool) { return pool.expire(now); }); },
           py::arg("now"),

@@ -56,7 +56,7 @@ def serve_all(trace: Trace, blocks: int, time: StepTime | str, **options: Any) -
     }
     server = {
         name: options.pop(name)
-        for name in ("preemption", "answers", "whole_hits", "exact", "points", "jump", "tier")
+        for name in ("preemption", "answers", "whole_hits", "exact", "points", "jump", "tier", "retention")
         if name in options
     }
     clients.setdefault("mode", "open")

@@ -157,6 +157,8 @@ class BlockPool {
   // expired one never revives. Throws ConfigError when the policy does not look at priorities.
   void retain(const Allocation& allocation, std::size_t first, std::size_t n, std::uint8_t priority, Time duration,
               Lifetime lifetime, Time now);
+  // Whether retain() has an effect: the pool allows it, and the order depends on priorities.
+  bool honours_priority() const { return options_.retention && policy_->honours_priority(); }
 
   // Ends leases and retentions whose deadline is not after now; returns how many runs and leases. Costs only what is
   // due. Acquire, extend, evict and lease do it first, also when they then refuse.

@@ -21,6 +21,7 @@ changed. Not for use by several threads at once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator
 from typing import Any
 
@@ -63,14 +64,26 @@ class Coordinator:
         self._idle = IdleSessions(options, self.appraisal, self.retention, self._sessions, self._lose_place)
         self._clock = Clock()
 
-    def arrival(self, request: Hashable, now: float, record: ClientRecord = _NO_RECORD, *, blocks: int = 1) -> None:
-        """A request waits from now on, and wants `blocks` blocks in all. Raises RequestIdError, ConfigError."""
+    def arrival(
+        self,
+        request: Hashable,
+        now: float,
+        record: ClientRecord = _NO_RECORD,
+        *,
+        blocks: int = 1,
+        program_arrival: float = math.inf,
+    ) -> None:
+        """A request waits from now on, and wants `blocks` blocks in all. Raises RequestIdError, ConfigError.
+
+        `program_arrival` is for a session that is part of a program which came earlier, as a sub-agent's is.
+        """
         self._requests.check_new(request)
         blocks = whole_blocks("blocks", blocks)
         now = self._clock.at(now)
         session, retained, lost = None, False, False
         if record.session_id is not None:
             session = self._sessions.open(record.session_id, now)
+            session.arrival = min(session.arrival, program_arrival)
             if session.idle:
                 self._idle.come_back(session, now)
             retained = session.id in self.retention
@@ -139,19 +152,22 @@ class Coordinator:
         *,
         stop: StopReason = StopReason.UNKNOWN,
         tools: tuple[str, ...] = (),
+        blocks: int | None = None,
         footprint: Footprint | None = None,
         handle: Any = None,
     ) -> Decision | None:
         """A running request ends and still holds its blocks; `handle` is what the pool knows them by.
 
-        `tools` are those that its answer calls, when the client's record does not name them. `footprint` is what it
-        leaves in the cache. Returns the decision, which was carried out; None for a request without a session, for a
+        `tools` are those that its answer calls, when the client's record does not name them. `blocks` are how many it
+        leaves in the cache, by default those that it wanted when it arrived; `footprint` says so too, and which of them
+        are shared. Returns the decision, which was carried out; None for a request without a session, for a
         session's last turn and while the session has other requests. Raises RequestIdError, ConfigError.
         """
         entry = self._requests.running(request)
         if footprint is None:
             head = 0 if entry.session is None else entry.session.head
-            footprint = Footprint(entry.blocks, min(head, entry.blocks))
+            left = entry.blocks if blocks is None else blocks
+            footprint = Footprint(left, min(head, left))
         footprint.check()
         now = self._clock.at(now)
         self.appraisal.running_blocks -= entry.blocks
@@ -253,6 +269,11 @@ class Coordinator:
         for entry in self._requests.values():
             if entry.session is not None:
                 self._lose_place(entry.session)
+
+    @property
+    def next_deadline(self) -> float:
+        """Seconds before which :meth:`tick` does nothing."""
+        return self._idle.next_deadline
 
     def session(self, session_id: str) -> Session | None:
         """What is known of a session; not to be changed. None when it is unknown, has ended or was forgotten."""

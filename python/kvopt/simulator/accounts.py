@@ -126,7 +126,7 @@ class Accounts:
 
     def idle(self, begin: float, end: float, waiting: int, running: int = 0) -> None:
         """Time passed with these blocks held and cached."""
-        held, cached = self._memory.held, self._memory.evictable
+        held, cached = self._memory.held, self._memory.cached
         self._totals.held_block_s += held * (end - begin)
         self._totals.cached_block_s += cached * (end - begin)
         self._collector.series.hold(begin, end, held, cached, running, waiting)

@@ -12,6 +12,7 @@ from kvopt.simulator.accounts import Accounts
 from kvopt.simulator.limits import Limits
 from kvopt.simulator.memory import Memory
 from kvopt.simulator.requests import RequestSource
+from kvopt.simulator.retention import Retention
 from kvopt.simulator.tier import Tier
 
 
@@ -27,7 +28,9 @@ class Admission:
         limits: Limits,
         block_tokens: int,
         tier: Tier | None,
+        retention: Retention,
     ) -> None:
+        self._retention = retention
         self._scheduler, self._memory, self._source = scheduler, memory, source
         self._accounts, self._limits, self._tier = accounts, limits, tier
         self._block_tokens = block_tokens
@@ -125,8 +128,9 @@ class Admission:
         # The tokens that this step computes for it (of one that is to be loaded, some number); 0 when it does not fit.
         memory = self._memory
         hit = memory.match(request)
-        if not memory.fits(request, hit):
-            return 0
+        while not memory.fits(request, hit):
+            if not self._retention.make_room(memory.blocks(request.tokens), now):
+                return 0
         info = self._source.info(request.id, now)
         if self._tier is not None:
             stored = self._tier.match(request, memory.reach(request))
@@ -138,6 +142,7 @@ class Admission:
                 request.computed = stored * self._block_tokens
                 request.state = RequestState.WAITING_FOR_REMOTE_KVS
                 request.order = self._next_order()
+                self._retention.scheduled(request, hit, now)
                 heapq.heappush(self._loads, (self._tier.load(stored - hit, now), request.order, request))
                 self._accounts.loading(request, now)
                 return 1
@@ -149,14 +154,16 @@ class Admission:
         request.computed = computed
         request.seen = memory.computed_before(request, hit)
         memory.commit(request, computed + tokens, info)
+        self._retention.scheduled(request, hit, now)
         self._start(request, now)
         return tokens
 
     def _continue(self, request: Request, budget: int, now: float) -> int:
         memory = self._memory
         tokens = min(request.tokens - request.computed, budget)
-        if memory.blocks(request.tokens) - request.held_blocks > memory.free:
-            return 0
+        while (more := memory.blocks(request.tokens) - request.held_blocks) > memory.free:
+            if not self._retention.make_room(more, now):
+                return 0
         self._loaded.popleft()
         memory.extend(request, memory.blocks(request.computed + tokens) - request.held_blocks, now)
         request.seen = memory.computed_before(request, request.computed // self._block_tokens)

@@ -27,6 +27,7 @@ from kvopt.simulator.memory import Memory
 from kvopt.simulator.planning import StepPlanner
 from kvopt.simulator.preemption import Victim
 from kvopt.simulator.requests import RequestSource
+from kvopt.simulator.retention import Retention
 from kvopt.simulator.step_time import StepTime
 from kvopt.simulator.tier import Tier
 
@@ -53,15 +54,17 @@ class Engine:
         block_tokens: int,
         tier: Tier | None = None,
         jump: bool = True,
+        retention: Retention | None = None,
     ) -> None:
         self.now = 0.0
+        self._retention = retention = Retention() if retention is None else retention
         self._source, self._clients, self._memory, self._time = source, clients, memory, step_time
         self._block_tokens = block_tokens
         self._jump = jump
         self._accounts = Accounts(collector, memory, step_time)
-        self._waiting = Admission(scheduler, memory, source, self._accounts, limits, block_tokens, tier)
+        self._waiting = Admission(scheduler, memory, source, self._accounts, limits, block_tokens, tier, retention)
         self._plan = StepPlanner(
-            source, memory, self._waiting, self._accounts, victim, step_time, limits, block_tokens, tier
+            source, memory, self._waiting, self._accounts, victim, step_time, limits, block_tokens, tier, retention
         )
         self._requests: dict[int, Request] = {}  # that came and are not finished
         self._idle_steps = 0
@@ -85,6 +88,8 @@ class Engine:
                 report(self._clients.sent - len(self._requests))
             self._hear_clients()
             self._waiting.finish_loads(self.now)
+            if self._retention.before_step(self.now):
+                self._waiting.unblock()
             self._plan.plan(self)
             if self._plan.chunks or self._plan.decodes:
                 self._idle_steps = 0
@@ -102,6 +107,7 @@ class Engine:
                 raise SimulationError(self._stalled())
             else:
                 break
+        self._retention.close(self.now)
         self._accounts.close(self.now, self._clients.sent, self._clients.requests)
 
     def _hear_clients(self) -> None:
@@ -124,10 +130,12 @@ class Engine:
             self._answered(request)
             return
         self._requests[number] = request
+        self._retention.arrived(request, self.now)
         self._waiting.add(request)
         self._clients.came(number, time)
 
     def _abort(self, request: Request) -> None:
+        self._retention.aborted(request, self.now)
         if request.state is RequestState.RUNNING:
             self._plan.leave(request, self._source.info_at_end(request.id, self.now, 0, aborted=True))
         else:
@@ -165,7 +173,7 @@ class Engine:
     def _run_uneventful(self, decodes: int, context: int) -> int:
         # Decoding steps, one after another, until something happens that a plan must know of.
         most = self._plan.batch.uneventful_steps() if self._jump else 1
-        horizon = min(self._next_event(), self._waiting.idle_until(len(self._plan.running)))
+        horizon = min(self._next_event(), self._retention.next_due, self._waiting.idle_until(len(self._plan.running)))
         now, steps = self.now, 0
         step_seconds = self._step_seconds
         while True:
@@ -205,6 +213,10 @@ class Engine:
         request.state = self._source.final_state(request.id)
         aborted = request.state is RequestState.FINISHED_ABORTED
         info = self._source.info_at_end(request.id, self.now, request.output_tokens, aborted)
+        if aborted:
+            self._retention.aborted(request, self.now)
+        else:
+            self._retention.finished(request, info, self.now)
         self._plan.leave(request, info)
         del self._requests[request.id]
         self._accounts.finished(request, self.now)

@@ -7,6 +7,7 @@ that computes them is planned; partial ones never. Empty blocks go first, then t
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,17 +35,30 @@ class Memory:
         named_blocks: int,
         whole_hits: bool,
         collector: Collector,
+        lease_share: float = 0.0,
+        retention: bool = False,
     ) -> None:
         if capacity < 2:
             raise ConfigError(f"capacity: {capacity} blocks; at least 2 are needed, for one is the null block")
         self.usable = capacity - 1
-        self.pool = BlockPool(self.usable, policy, block_tokens=block_tokens, p_star=p_star)
+        self.lease_budget = int(lease_share * self.usable)
+        self.pool = BlockPool(
+            self.usable,
+            policy,
+            lease_budget=self.lease_budget,
+            retention=retention,
+            block_tokens=block_tokens,
+            p_star=p_star,
+        )
         self.version = 0
         self.block_tokens = block_tokens
         self._whole_hits = whole_hits
         self._collector = collector
         self._computed_before = np.zeros(named_blocks, np.bool_)
         self._holders: dict[int, Request] = {}
+        self._leases: dict[int, tuple[NDArray[np.uint64], float]] = {}  # their keys, and when they end
+        self.lease_deadline = math.inf
+        """No lease ends by itself before, in seconds."""
         runs = self.pool.runs
         self._runs = runs
         self._length, self._last_use, self._hits = runs.length, runs.last_use, runs.hits
@@ -52,6 +66,8 @@ class Memory:
         self._sums: tuple[float, float] | None = None
         self.empty = self.usable
         self.evictable = 0
+        self.leased = 0
+        """Blocks that leases hold, and no request."""
 
     @property
     def free(self) -> int:
@@ -61,7 +77,12 @@ class Memory:
     @property
     def held(self) -> int:
         """Blocks that requests hold."""
-        return self.usable - self.empty - self.evictable
+        return self.usable - self.empty - self.cached
+
+    @property
+    def cached(self) -> int:
+        """Blocks with content that no request holds."""
+        return self.evictable + self.leased
 
     def reach(self, request: Request) -> int:
         """How many leading blocks a request may hit: all but the one with its last token, which must be computed."""
@@ -130,6 +151,29 @@ class Memory:
         self.version += 1
         self._count()
 
+    def note_lease(self, lease: int, request: Request, blocks: int, deadline: float) -> None:
+        """The first blocks of a request that holds them are leased."""
+        self._leases[lease] = request.keys[:blocks], deadline
+        self.lease_deadline = min(self.lease_deadline, deadline)
+
+    def note_lease_end(self, lease: int) -> None:
+        """A lease is over."""
+        self._leases.pop(lease, None)
+        self._sums = None
+        self.version += 1
+        self._count()
+
+    def expire_leases(self, now: float) -> bool:
+        """End leases that are due; whether there were any."""
+        if now < self.lease_deadline:
+            return False
+        self.pool.expire(now)
+        over = [lease for lease, (_, deadline) in self._leases.items() if deadline <= now]
+        for lease in over:
+            self.note_lease_end(lease)
+        self.lease_deadline = min((deadline for _, deadline in self._leases.values()), default=math.inf)
+        return bool(over)
+
     def computed_before(self, request: Request, hit: int) -> int:
         """Tokens from the first on whose blocks anybody has computed before, as far as the request may hit them."""
         end = min(self.reach(request), request.prompt_keys)
@@ -159,7 +203,7 @@ class Memory:
 
     def _count(self) -> None:
         counts = self.pool.counts()
-        self.empty, self.evictable = counts["empty"], counts["evictable"]
+        self.empty, self.evictable, self.leased = counts["empty"], counts["evictable"], counts["leased"]
 
     # The pool does not tell what it evicts. But nothing else takes blocks away, so the length-weighted sums of the
     # runs' last uses and hits fall by just those of the blocks evicted (a hit adds one for each block on its path).
@@ -195,7 +239,9 @@ class Memory:
             assert other.allocation is not None
             held = max(held, shared_blocks(request.keys, other.keys, min(hit, other.allocation.committed)))
             if held == hit:
-                break
+                return 0
+        for keys, _ in self._leases.values():
+            held = max(held, shared_blocks(request.keys, keys, min(hit, len(keys))))
         return hit - held
 
 

@@ -11,6 +11,7 @@ from kvopt.simulator.limits import Limits
 from kvopt.simulator.memory import Memory
 from kvopt.simulator.preemption import Victim
 from kvopt.simulator.requests import RequestSource
+from kvopt.simulator.retention import Retention
 from kvopt.simulator.step_time import StepTime
 from kvopt.simulator.tier import Tier
 
@@ -33,7 +34,9 @@ class StepPlanner:
         limits: Limits,
         block_tokens: int,
         tier: Tier | None,
+        retention: Retention,
     ) -> None:
+        self._retention = retention
         self._source, self._memory, self._waiting, self._accounts = source, memory, waiting, accounts
         self._victim, self._time, self._limits, self._tier = victim, step_time, limits, tier
         self._block_tokens = block_tokens
@@ -79,6 +82,7 @@ class StepPlanner:
     def take_back(self, request: Request) -> None:
         """Let a request that lost its blocks wait again."""
         self._accounts.preempted(request, self._now)
+        self._retention.preempted(request, self._now)
         request.computed = request.loaded = 0
         request.state = RequestState.PREEMPTED
         self._waiting.take_back(request)
@@ -116,6 +120,8 @@ class StepPlanner:
     def _make_room(self, request: Request, blocks: int) -> bool:
         # False when the request itself had to go.
         while blocks > self._memory.free:
+            if self._retention.make_room(blocks, self._now):
+                continue
             victim = self._victim(self.running, self._loss)
             self._preempt(victim)
             if victim is request:

@@ -41,8 +41,12 @@ class RequestSource:
         self._reused = answers == "reused"
         self._prompt: list[int] = np.maximum(trace.input_tokens, 1).tolist()
         self._answer: list[int] = np.maximum(trace.output_tokens, 1).tolist()
-        self._follower = threads.follower.tolist()
+        self._follower: list[int] = threads.follower.tolist()
         self._session = threads.session.tolist()
+        self._thread = list(range(trace.requests))
+        for request, follower in enumerate(self._follower):
+            if follower >= 0:
+                self._thread[follower] = self._thread[request]
         self._trace_session = trace.session.tolist()
         self._turn = trace.turn.tolist()
         self._tool = trace.tool.tolist()
@@ -69,6 +73,14 @@ class RequestSource:
             priority=self._priority[request],
             subagent=self._subagent[request],
         )
+
+    def thread(self, request: int) -> int:
+        """The first request of its thread, which is a session's main one or a sub-agent's."""
+        return self._thread[request]
+
+    def is_last_turn(self, request: int) -> bool:
+        """Whether nothing follows in its thread."""
+        return self._follower[request] < 0
 
     def info(self, request: int, now: float) -> RequestInfo:
         """What the server knows while the request runs."""

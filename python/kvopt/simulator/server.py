@@ -24,6 +24,7 @@ from kvopt.simulator.policy_source import PolicyLike, breach, check_policy, new_
 from kvopt.simulator.preemption import victim_chooser
 from kvopt.simulator.replay import check_capacities
 from kvopt.simulator.requests import ANSWERS, RequestSource
+from kvopt.simulator.retention import RetentionOptions, SessionRetention
 from kvopt.simulator.simulation_result import SimulationRun
 from kvopt.simulator.step_time import LinearStepTime, Profile
 from kvopt.simulator.threads import Threads, find_threads
@@ -56,6 +57,8 @@ class SimulationOptions:
     """Keep every latency; else quantiles are within 1 %, in memory that does not grow with the requests."""
     tier: TierOptions | None = None
     """A second tier, in CPU memory."""
+    retention: RetentionOptions | None = None
+    """What is held for sessions that come back."""
     points: int = 400
     """Most points of the series over time."""
     jump: bool = True
@@ -68,6 +71,8 @@ class SimulationOptions:
             raise ConfigError(f"answers: {self.answers!r} is neither 'reused' nor 'private'")
         if self.tier is not None and not isinstance(self.tier, TierOptions):
             raise ConfigError(f"tier: {self.tier!r} is no TierOptions")
+        if self.retention is not None and not isinstance(self.retention, RetentionOptions):
+            raise ConfigError(f"retention: {self.retention!r} is no RetentionOptions")
         if isinstance(self.points, bool) or not isinstance(self.points, int) or self.points < 2:
             raise ConfigError(f"points: {self.points!r} is not a whole number from 2 up")
 
@@ -106,6 +111,7 @@ class SimulatedServer:
         trace, options = self._trace, self._options
         collector = Collector(exact=options.exact, log=EventLog() if self._events else None, points=options.points)
         scheduler = make_scheduler(cell.scheduler)
+        asked, step_time = options.retention, self._profile.step_time
         try:
             memory = Memory(
                 cell.capacity,
@@ -115,6 +121,8 @@ class SimulatedServer:
                 named_blocks=trace.unique_blocks,
                 whole_hits=options.whole_hits,
                 collector=collector,
+                lease_share=0.0 if asked is None else asked.lease_share,
+                retention=asked is not None,
             )
             engine = Engine(
                 self._source,
@@ -126,12 +134,15 @@ class SimulatedServer:
                 memory,
                 scheduler,
                 victim_chooser(scheduler.preemption if options.preemption == AUTO else options.preemption),
-                self._profile.step_time,
+                step_time,
                 options.limits,
                 collector,
                 block_tokens=trace.block_tokens,
                 tier=None if options.tier is None else Tier(options.tier),
                 jump=options.jump,
+                retention=None
+                if asked is None
+                else SessionRetention(asked, memory, self._source, scheduler, step_time),
             )
             engine.run(None if progress is None else lambda done: progress(done, trace.requests, what))
         except PolicyError as error:

@@ -1,0 +1,265 @@
+"""Retention in the timed engine: Continuum's coordinator hears what happens, and leases give way before anybody waits.
+
+What retention knows as a session is a thread: the main one of a trace's session, and each of its sub-agents. Blocks
+that are only leased are held by no request; they make room before a running request is preempted, and before the first
+waiting one stays waiting where that lets it in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from kvopt._core import RequestInfo
+from kvopt.continuum import ClientRecord, ContinuumOptions, Coordinator, NativePool, make_ttl_rule
+from kvopt.continuum.scheduler import ContinuumScheduler
+from kvopt.errors import ConfigError
+from kvopt.scheduler import Request, Scheduler
+from kvopt.simulator.memory import Memory
+from kvopt.simulator.requests import RequestSource
+from kvopt.simulator.step_time import StepTime
+
+Leases = Literal["never", "scarce", "always"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionOptions:
+    """What is retained, and how hard. Raises ConfigError."""
+
+    rule: str = "index"
+    """A TTL rule such as "index" or "fixed:seconds=2"; see docs/continuum.md."""
+    leases: Leases = "scarce"
+    """When blocks are leased."""
+    lease_share: float = 0.3
+    """Share of the pool that leases may pin."""
+    last_turn: bool = False
+    """Whether clients say which request is the last of its session or sub-agent."""
+
+    def __post_init__(self) -> None:
+        make_ttl_rule(self.rule)
+        if self.leases not in get_args(Leases):
+            raise ConfigError(f"retention: leases is {self.leases!r}; it must be {', '.join(get_args(Leases))}")
+        share = self.lease_share
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 0.9:
+            raise ConfigError(f"retention: lease_share is {share!r}; it must be a share from 0 to 0.9")
+        if not isinstance(self.last_turn, bool):
+            raise ConfigError(f"retention: last_turn is {self.last_turn!r}; it must be true or false")
+
+    @classmethod
+    def parse(cls, spec: str) -> RetentionOptions:
+        """The options of a spec such as "index" or "fixed:seconds=2,leases=always,lease_share=0.5,last_turn=1".
+
+        What is none of these options is one of the rule's. Raises ConfigError.
+        """
+        name, _, settings = spec.strip().partition(":")
+        of_rule: list[str] = []
+        own: dict[str, Any] = {}
+        for piece in filter(None, settings.split(",")):
+            key, _, text = (part.strip() for part in piece.partition("="))
+            if key not in _READERS:
+                of_rule.append(piece)
+                continue
+            if key in own:
+                raise ConfigError(f"retention {spec!r}: {key} is given twice")
+            own[key] = _READERS[key](spec, key, text)
+        return cls(f"{name}:{','.join(of_rule)}" if of_rule else name, **own)
+
+
+def _share(spec: str, key: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"retention {spec!r}: {key} is {text!r}, not a number") from None
+
+
+def _switch(spec: str, key: str, text: str) -> bool:
+    if text not in {"0", "1"}:
+        raise ConfigError(f"retention {spec!r}: {key} is {text!r}; it must be 0 or 1")
+    return text == "1"
+
+
+def _word(spec: str, key: str, text: str) -> str:
+    return text
+
+
+_READERS: Mapping[str, Any] = {"leases": _word, "lease_share": _share, "last_turn": _switch}
+
+
+class Retention:
+    """What the engine tells of, and asks. This one retains nothing."""
+
+    next_due = math.inf
+    """Seconds before which the passing of time alone changes nothing."""
+
+    def before_step(self, now: float) -> bool:
+        """A step begins; true when something was let go of that may change who is admitted."""
+        return False
+
+    def arrived(self, request: Request, now: float) -> None:
+        """A request waits."""
+
+    def scheduled(self, request: Request, hit: int, now: float) -> None:
+        """It holds its blocks, of which the first `hit` were cached."""
+
+    def preempted(self, request: Request, now: float) -> None:
+        """It lost its blocks and waits again."""
+
+    def finished(self, request: Request, info: RequestInfo, now: float) -> None:
+        """Its answer is complete; it holds its blocks still."""
+
+    def aborted(self, request: Request, now: float) -> None:
+        """It ends without an answer, from wherever it was."""
+
+    def make_room(self, blocks: int, now: float) -> bool:
+        """Give something up, so that `blocks` blocks can be had in the end; false when nothing is left to give."""
+        return False
+
+    def close(self, now: float) -> None:
+        """The run is over; everything is let go of."""
+
+    def counts(self) -> dict[str, float]:
+        """What was done, by name."""
+        return {}
+
+
+class SessionRetention(Retention):
+    """Continuum's coordinator on one engine; see the module."""
+
+    def __init__(
+        self,
+        options: RetentionOptions,
+        memory: Memory,
+        source: RequestSource,
+        scheduler: Scheduler,
+        step_time: StepTime,
+    ) -> None:
+        self._memory, self._source, self._last_turn = memory, source, options.last_turn
+        order = scheduler if isinstance(scheduler, ContinuumScheduler) else ContinuumScheduler()
+        pool = _LeasedMemory(memory)
+        self.coordinator = Coordinator(
+            pool,
+            lambda new, cached: step_time.prefill_ms(new, cached) / 1000.0,
+            ContinuumOptions(
+                ttl=options.rule,
+                leases=options.leases if pool.lease_budget else "never",
+                block_tokens=memory.block_tokens,
+                starvation_bound=order.bound,
+                ageing=order.ageing,
+            ),
+        )
+        order.follow(self.coordinator.selection)
+        self._demand: tuple[int, int, int] | None = None
+
+    @property
+    def next_due(self) -> float:  # type: ignore[override]
+        """See Retention."""
+        return min(self.coordinator.next_deadline, self._memory.lease_deadline)
+
+    def before_step(self, now: float) -> bool:
+        """See Retention."""
+        expired = self._memory.expire_leases(now)
+        selection = self.coordinator.selection
+        demand = self._memory.free, selection.blocks, len(selection)
+        if demand != self._demand:  # the price reckons with what was, until something changes
+            self._demand = demand
+            self.coordinator.demand(now, demand[0])
+        return self.coordinator.tick(now) > 0 or expired
+
+    def arrived(self, request: Request, now: float) -> None:
+        """See Retention."""
+        record = ClientRecord(
+            session_id=str(self._source.thread(request.id)),
+            last_turn=self._last_turn and self._source.is_last_turn(request.id),
+        )
+        self.coordinator.arrival(
+            request.id,
+            now,
+            record,
+            blocks=self._memory.blocks(request.prompt_tokens),
+            program_arrival=request.session_arrival,
+        )
+
+    def scheduled(self, request: Request, hit: int, now: float) -> None:
+        """See Retention."""
+        self.coordinator.hit(request.id, now, hit)
+        self.coordinator.scheduled(request.id, now)
+
+    def preempted(self, request: Request, now: float) -> None:
+        """See Retention."""
+        self.coordinator.preempted(request.id, now)
+
+    def finished(self, request: Request, info: RequestInfo, now: float) -> None:
+        """See Retention."""
+        assert request.allocation is not None
+        self.coordinator.finished(
+            request.id,
+            now,
+            stop=info.stop,
+            tools=(f"tool {info.tool}",) if info.tool >= 0 else (),
+            blocks=request.allocation.committed,
+            handle=request,
+        )
+
+    def aborted(self, request: Request, now: float) -> None:
+        """See Retention."""
+        self.coordinator.aborted(request.id, now)
+
+    def make_room(self, blocks: int, now: float) -> bool:
+        """See Retention."""
+        if blocks > self._memory.free + self._memory.leased:
+            return False  # all leases together would not do
+        return bool(self.coordinator.make_room(self._memory.free + 1, now))
+
+    def close(self, now: float) -> None:
+        """See Retention."""
+        self.coordinator.clear(now)
+
+    def counts(self) -> dict[str, float]:
+        """See Retention."""
+        return self.coordinator.stats()
+
+
+class _LeasedMemory:
+    """The simulated memory as a ProtectedPool; handles are requests."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.lease_budget = memory.lease_budget
+        self.soft = memory.pool.honours_priority
+        self._pool = NativePool(memory.pool, lease_budget=self.lease_budget, soft=self.soft)
+        self._memory = memory
+
+    def available(self) -> int:
+        """See ProtectedPool."""
+        return self._memory.free
+
+    def lease(self, handle: Request, blocks: int, *, deadline: float, now: float) -> int:
+        """See ProtectedPool."""
+        assert handle.allocation is not None
+        lease = self._pool.lease(handle.allocation, blocks, deadline=deadline, now=now)
+        self._memory.note_lease(lease, handle, blocks, deadline)
+        return lease
+
+    def end_lease(self, lease: int, *, now: float) -> bool:
+        """See ProtectedPool."""
+        ended = self._pool.end_lease(lease, now=now)
+        self._memory.note_lease_end(lease)
+        return ended
+
+    def retain(
+        self,
+        handle: Request,
+        first: int,
+        blocks: int,
+        *,
+        priority: int,
+        duration: float,
+        lifetime: Literal["fixed", "refresh"],
+        now: float,
+    ) -> None:
+        """See ProtectedPool."""
+        assert handle.allocation is not None
+        self._pool.retain(
+            handle.allocation, first, blocks, priority=priority, duration=duration, lifetime=lifetime, now=now
+        )
