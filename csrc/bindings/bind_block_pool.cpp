@@ -253,6 +253,22 @@ void bind_block_pool(py::module_& m) {
           "stats", [](const PythonPool& p) { return to_dict(p.pool().stats()); },
           "counts() and totals since construction: requests, hit, new and stored blocks, dropped blocks by reason, "
           "leases and retentions ended, runs, and the bytes held if every block were a run of its own.")
+      .def_property_readonly(
+          "learns", [](const PythonPool& p) { return p.pool().policy().learns(); },
+          "Whether what the policy learns can be saved and loaded.")
+      .def(
+          "save_state", [](const PythonPool& p) { return py::bytes(p.pool().policy().save_state()); },
+          "bytes: what the policy has learned, for load_state() in this process or a later one. Raises "
+          "PolicyStateError where it learns nothing.")
+      .def(
+          "load_state",
+          [](PythonPool& p, const py::bytes& state) {
+            p.call([&](BlockPool& pool) { pool.policy().load_state(std::string_view(state)); });
+          },
+          py::arg("state"),
+          "Go on from what the policy has learned elsewhere; before the first request. Raises PolicyStateError, with "
+          "nothing changed, where it learns nothing, has learned already, or these bytes are foreign, truncated, "
+          "damaged, of another version, policy or settings.")
       .def(
           "verify", [](const PythonPool& p) { return p.pool().verify(); },
           "Check every invariant in full. Returns one sentence a violation; empty when all hold.")

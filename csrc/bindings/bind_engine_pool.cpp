@@ -169,6 +169,20 @@ void bind_engine_pool(py::module_& m) {
           "evictions", [](const EnginePoolHandle& p) { return p.pool().evictions(); },
           "Cached blocks that were handed out.")
       .def_property_readonly(
+          "learns", [](const EnginePoolHandle& p) { return p.pool().learns(); },
+          "Whether what the policy learns can be saved and loaded.")
+      .def(
+          "save_state", [](const EnginePoolHandle& p) { return py::bytes(p.pool().save_state()); },
+          "bytes: what the policy has learned, for load_state() in this process or a later one. Raises "
+          "PolicyStateError where it learns nothing, or has failed.")
+      .def(
+          "load_state",
+          [](EnginePoolHandle& p, const py::bytes& state) { p.pool().load_state(std::string_view(state)); },
+          py::arg("state"),
+          "Go on from what the policy has learned elsewhere; before the first request. Raises PolicyStateError, with "
+          "nothing changed, where it learns nothing, has learned already, or these bytes are foreign, truncated, "
+          "damaged, of another version, policy or settings.")
+      .def_property_readonly(
           "failure", [](const EnginePoolHandle& p) { return p.pool().failure(); },
           "What went wrong in the policy; from then on the order is LRU. Empty: nothing did.")
       .def_property_readonly(

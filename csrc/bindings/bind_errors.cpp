@@ -26,6 +26,8 @@ void bind_errors(py::module_& /*m*/) {
       raise("UnknownPolicyError", e.what());
     } catch (const PolicyLibraryError& e) {
       raise("PolicyLibraryError", e.what());
+    } catch (const PolicyStateError& e) {
+      raise("PolicyStateError", e.what());
     } catch (const ConfigError& e) {
       raise("ConfigError", e.what());
     } catch (const TraceError& e) {

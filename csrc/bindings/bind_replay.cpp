@@ -1,4 +1,7 @@
+#include <pybind11/stl.h>
+
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "bindings/arrays.hpp"
@@ -71,7 +74,8 @@ class Context {
 };
 
 ReplayCounts run(const PrefixTrace& trace, const Array<double>& time, const py::object& policy, std::int64_t capacity,
-                 const std::string& rule, std::int64_t block_tokens, double p_star, const py::object& context) {
+                 const std::string& rule, std::int64_t block_tokens, double p_star, const py::object& context,
+                 const std::optional<py::bytes>& state, bool save_state) {
   if (capacity < 1 || capacity >= kNoBlock) {
     throw ConfigError("capacity is " + std::to_string(capacity) + " blocks; it must be 1 to " +
                       std::to_string(kNoBlock - 1));
@@ -79,17 +83,24 @@ ReplayCounts run(const PrefixTrace& trace, const Array<double>& time, const py::
   if (block_tokens < 1 || block_tokens > INT32_MAX) {
     throw ConfigError("block_tokens is " + std::to_string(block_tokens) + "; it must be at least 1");
   }
-  const ReplayOptions options{static_cast<std::uint32_t>(capacity), to_rule(rule),
-                              static_cast<std::uint32_t>(block_tokens), p_star};
+  ReplayOptions options{.capacity = static_cast<std::uint32_t>(capacity),
+                        .rule = to_rule(rule),
+                        .block_tokens = static_cast<std::uint32_t>(block_tokens),
+                        .p_star = p_star,
+                        .state = {},
+                        .save_state = save_state};
+  if (state) options.state = std::string_view(*state);
   const Context columns(time, context);
   if (py::isinstance<py::str>(policy)) {
     const PolicySpec spec = parse_policy(py::cast<std::string>(policy));
     if (spec.name == "min" || spec.name == "min-bypass") {
+      if (state || save_state) throw PolicyStateError("policy " + spec.name + " knows the future and learns nothing");
       const py::gil_scoped_release release;
       return replay_min(trace, options.capacity, spec.name == "min-bypass", options.rule);
     }
   }
   std::unique_ptr<Policy> native = to_policy(policy);
+  if (save_state && !native->learns()) native->save_state();  // refuses before the work
   if (is_python_policy(policy)) return replay(trace, columns.view(), std::move(native), options);
   const py::gil_scoped_release release;
   return replay(trace, columns.view(), std::move(native), options);
@@ -110,13 +121,16 @@ void bind_replay(py::module_& m) {
             return out;
           },
           "bool, one a request: it has at least as many blocks as the capacity.")
+      .def_property_readonly(
+          "state", [](const ReplayCounts& c) { return py::bytes(c.state); },
+          "bytes: what the policy had learned at the end; empty unless it was asked for.")
       .def_readonly("evictions", &ReplayCounts::evictions)
       .def_readonly("seconds", &ReplayCounts::seconds, "Time of the replay itself, on one thread.");
 
   m.def(
       "replay", &run, py::arg("prefix"), py::arg("time"), py::arg("policy"), py::arg("capacity"), py::kw_only(),
       py::arg("rule") = "prefix", py::arg("block_tokens") = 16, py::arg("p_star") = 28600.0,
-      py::arg("context") = py::none(),
+      py::arg("context") = py::none(), py::arg("state") = py::none(), py::arg("save_state") = false,
       "Replay a trace through a fresh pool of `capacity` blocks. `time`: float64 seconds, one a request, not "
       "decreasing. `policy`: a spec such as 'lru', the offline 'min' or 'min-bypass', or a new kvopt.policies.Policy. "
       "`rule`: 'prefix', or 'flat' (every reference is an access to a block by itself). `block_tokens`, `p_star` "
@@ -124,8 +138,9 @@ void bind_replay(py::module_& m) {
       "what policies with a cost model compute with. `context`: columns that the policy may look at (session, turn, "
       "tool int32; output_tokens uint32; gap float32 "
       "seconds, NaN unknown; stop, subagent uint8; the hints steps int32, -1 unknown, and return_probability float32, "
-      "NaN unknown). The GIL is released for native policies. Raises ConfigError, "
-      "UnknownPolicyError, PolicyError, or PoolError when time goes back.");
+      "NaN unknown). `state`: what such a policy has learned elsewhere, to go on from (bytes); "
+      "`save_state`: keep what it has learned. The GIL is released for native policies. Raises ConfigError, "
+      "UnknownPolicyError, PolicyStateError, PolicyError, or PoolError when time goes back.");
 
   py::class_<StackDistances>(m, "StackDistances", "LRU at all capacities, from one pass over a trace.")
       .def(

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "core/learned_state.hpp"
 #include "kvopt/run_table.hpp"
 #include "kvopt/types.hpp"
 
@@ -23,6 +24,23 @@ struct GapHistory {
   bool after_tool = false;  // of the last release
 };
 
+// What all sessions do: otherwise, and after a tool call.
+struct CommonGaps {
+  std::array<float, 2> mean{};  // of the logarithm of seconds
+  std::array<float, 2> count{};
+
+  void save(StateWriter& out) const {
+    out.put(std::span<const float>(mean));
+    out.put(std::span<const float>(count));
+  }
+  void load(StateReader& in) {
+    in.get(std::span<float>(mean));
+    in.get(std::span<float>(count));
+    for (const float x : mean) StateReader::require(std::abs(x) < 50, "a gap is out of range");
+    for (const float x : count) StateReader::require(x >= 0, "gaps are counted below zero");
+  }
+};
+
 class SessionGaps {
  public:
   SessionGaps() : places_(kPlaces) {}
@@ -31,8 +49,8 @@ class SessionGaps {
   GapHistory extend(GapHistory history, Time gap) {
     const std::size_t kind = history.after_tool ? 1 : 0;
     const float log_gap = std::log(std::max(static_cast<float>(gap), kShortest));
-    all_count_[kind] = std::min(all_count_[kind] + 1, kAllMemory);
-    all_mean_[kind] += (log_gap - all_mean_[kind]) / all_count_[kind];
+    all_.count[kind] = std::min(all_.count[kind] + 1, kAllMemory);
+    all_.mean[kind] += (log_gap - all_.mean[kind]) / all_.count[kind];
     history.count[kind] = static_cast<std::uint8_t>(std::min(history.count[kind] + 1, kMemory));
     history.mean[kind] += (log_gap - history.mean[kind]) / history.count[kind];
     history.turns = static_cast<std::uint16_t>(std::min(history.turns + 1, 60'000));
@@ -54,8 +72,12 @@ class SessionGaps {
   float expected(const GapHistory& history) const {
     const std::size_t kind = history.after_tool ? 1 : 0;
     const float count = history.count[kind];
-    return std::exp((history.mean[kind] * count + all_mean_[kind] * kPrior) / (count + kPrior));
+    return std::exp((history.mean[kind] * count + all_.mean[kind] * kPrior) / (count + kPrior));
   }
+
+  // What all sessions do. It is all that outlives a process: the numbers of single ones and the clock do not.
+  const CommonGaps& common() const { return all_; }
+  void set_common(const CommonGaps& common) { all_ = common; }
 
   std::size_t bytes() const { return places_.size() * sizeof(Place); }
 
@@ -80,8 +102,7 @@ class SessionGaps {
   }
 
   LazyArray<Place> places_;
-  std::array<float, 2> all_mean_{};
-  std::array<float, 2> all_count_{};
+  CommonGaps all_;
 };
 
 }  // namespace kvopt

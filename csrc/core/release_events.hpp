@@ -154,6 +154,9 @@ class ReleaseEvents {
     }
   }
 
+  // No release was ever opened.
+  bool untouched() const { return used_ == 0; }
+
   // `cached`: the blocks that the pool holds of each event.
   std::string verify(const std::unordered_map<EventId, std::uint32_t>& cached) const {
     std::size_t listed = 0;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "core/gap_history.hpp"
 #include "core/release_classes.hpp"
@@ -85,6 +86,15 @@ class ReuseLearner {
   void evicted(RunId r, std::uint64_t key, std::uint32_t blocks, Time now);
   // Nobody will come back for a run, or it is in use without a request: nothing is to be learned from it.
   void forget(RunId r);
+
+  // Nothing was ever let go of.
+  bool untouched() const { return events_.untouched(); }
+  const CommonGaps& common_gaps() const { return gaps_.common(); }
+  // Goes on from what another has learned, while nothing was let go of.
+  void go_on_from(ReuseModel model, const CommonGaps& gaps) {
+    model_ = std::move(model);
+    gaps_.set_common(gaps);
+  }
 
   // What is wrong, or nothing: every evictable run has an event, and every event as many cached blocks as its runs.
   std::string verify() const;

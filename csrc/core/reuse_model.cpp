@@ -83,6 +83,50 @@ void ReuseModel::end_request() {
   refresh(static_cast<std::uint32_t>(next_));
 }
 
+void ReuseModel::save(StateWriter& out) const {
+  out.put(returns_);
+  out.put(requests_);
+  out.put(epoch_);
+  out.put(static_cast<std::uint32_t>(next_));
+  out.put(static_cast<std::uint32_t>(nodes_.size()));
+  for (const Node& node : nodes_) {
+    out.put(node.parent);
+    out.put(node.epoch);
+    out.put(node.news);
+    out.put(node.total);
+    for (const Bins* bins : bins_of(node)) out.put(std::span<const float>(*bins));
+  }
+  out.put(std::span<const std::uint32_t>(children_.data(), nodes_.size() * kMostValues));
+}
+
+void ReuseModel::load(StateReader& in) {
+  ReuseModel loaded(options_);
+  loaded.returns_ = in.get<double>();
+  loaded.requests_ = in.get<std::uint32_t>();
+  loaded.epoch_ = in.get<std::uint32_t>();
+  loaded.next_ = in.get<std::uint32_t>();
+  const auto classes = in.get<std::uint32_t>();
+  StateReader::require(classes >= 1 && classes <= kMostClasses && loaded.next_ < classes, "too many classes");
+  loaded.nodes_.resize(classes);
+  for (Node& node : loaded.nodes_) {
+    node.parent = in.get<std::uint32_t>();
+    node.epoch = in.get<std::uint32_t>();
+    StateReader::require(node.parent == kRoot || &loaded.nodes_[kRoot] + node.parent < &node, "a class is no tree's");
+    StateReader::require(node.epoch <= loaded.epoch_, "a class is ahead of time");
+    node.news = in.get<float>();
+    node.total = in.get<float>();
+    for (Bins* bins : bins_of(node)) in.get(std::span<float>(*bins));
+  }
+  const std::span<std::uint32_t> children(loaded.children_.data(), classes * kMostValues);
+  in.get(children);
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    const std::uint32_t child = children[i];
+    StateReader::require(child < classes && (child == 0 || loaded.nodes_[child].parent == i / kMostValues),
+                         "a class is not its parent's");
+  }
+  *this = std::move(loaded);
+}
+
 // The parents tell theirs first, as far as they have news themselves; then all draw on what they now know.
 void ReuseModel::refresh(std::uint32_t cls) {
   std::array<std::uint32_t, kLevels + 1> path{};

@@ -20,6 +20,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/learned_state.hpp"
+
 namespace kvopt {
 
 class ReuseModel {
@@ -93,7 +95,13 @@ class ReuseModel {
   const float* indexes(std::uint32_t cls) const { return nodes_[cls].index.data(); }
   // How many events have returned in all.
   double returns() const { return returns_; }
+  std::uint32_t requests() const { return requests_; }  // that were counted
   std::size_t classes() const { return nodes_.size(); }
+
+  // All that it knows; what waits at that time is lost from sight for whoever goes on from it. load() throws
+  // PolicyStateError where the bytes contradict themselves.
+  void save(StateWriter& out) const;
+  void load(StateReader& in);
 
   // Bins are the leading bits of the age as a float: exact, and a shift instead of a logarithm.
   static std::size_t bin_of(float age) {
@@ -127,6 +135,12 @@ class ReuseModel {
     Bins hazard{};
     Bins index{};
   };
+
+  // Of a node, in the order of a saved state.
+  template <class N>
+  static auto bins_of(N& node) {
+    return std::array{&node.returned, &node.ends, &node.told_returned, &node.told_ends, &node.hazard, &node.index};
+  }
 
   Node& current(std::uint32_t cls) {
     Node& node = nodes_[cls];

@@ -11,6 +11,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "core/learned_state.hpp"
+
 namespace kvopt {
 
 class ShadowGuard {
@@ -21,8 +23,7 @@ class ShadowGuard {
     lru_ += lru;
   }
 
-  // Whether LRU's order should be used from now on.
-  bool end_request() {
+  void end_request() {
     for (Window* window : {&short_, &long_}) window->add(lru_ - ours_, lru_);
     ours_ = lru_ = 0;
     ++requests_;
@@ -34,7 +35,27 @@ class ShadowGuard {
     } else if (requests_ >= 16 * kShortestWait) {
       wait_ = kShortestWait;
     }
-    return use_lru_;
+  }
+
+  // Whether LRU's order should be used from now on.
+  bool uses_lru() const { return use_lru_; }
+
+  void save(StateWriter& out) const {
+    out.put(requests_);
+    out.put(wait_);
+    out.put(static_cast<std::uint8_t>(use_lru_ ? 1 : 0));
+    for (const Window* window : {&short_, &long_}) {
+      for (const double sum : {window->sum, window->squares, window->saved, window->weight}) out.put(sum);
+    }
+  }
+  void load(StateReader& in) {
+    requests_ = in.get<std::uint32_t>();
+    wait_ = in.get<std::uint32_t>();
+    use_lru_ = in.get<std::uint8_t>() != 0;
+    StateReader::require(wait_ >= kShortestWait && wait_ <= kLongestWait, "the guard's wait is out of range");
+    for (Window* window : {&short_, &long_}) {
+      for (double* sum : {&window->sum, &window->squares, &window->saved, &window->weight}) *sum = in.get<double>();
+    }
   }
 
  private:

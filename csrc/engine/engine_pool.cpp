@@ -134,6 +134,23 @@ void EnginePool::set_priority(BlockId block, std::uint8_t priority) {
   storage_->order->set_priority(block, priority);
 }
 
+bool EnginePool::learns() const {
+  const Policy* policy = storage_->order->policy();
+  return policy != nullptr && policy->learns();
+}
+
+Policy& EnginePool::learner() const {
+  Policy* policy = storage_->order->policy();
+  if (policy == nullptr) {
+    throw PolicyStateError(failure().empty() ? "vLLM's own order learns nothing that can be saved or loaded"
+                                             : "the policy has failed: " + failure());
+  }
+  return *policy;
+}
+
+std::string EnginePool::save_state() const { return learner().save_state(); }
+void EnginePool::load_state(std::string_view state) { learner().load_state(state); }
+
 const std::string& EnginePool::failure() const { return storage_->order->failure(); }
 std::vector<BlockId> EnginePool::free_order() const { return storage_->order->listing(); }
 const RunTable* EnginePool::runs() const { return storage_->order->runs(); }

@@ -38,6 +38,7 @@ class PolicyOrder final : public VictimOrder {
   void set_priority(BlockId block, std::uint8_t priority) override;
   void set_flat_group(std::uint32_t group) override { flat_groups_.push_back(group); }
 
+  Policy* policy() const override { return failed() ? nullptr : policy_.get(); }
   const RunTable* runs() const override { return &runs_; }
   const std::string& failure() const override { return failure_; }
   std::vector<BlockId> listing() const override;

@@ -52,6 +52,7 @@ class VictimOrder {
   virtual void set_priority(BlockId /*block*/, std::uint8_t /*priority*/) {}
   virtual void set_flat_group(std::uint32_t /*group*/) {}
 
+  virtual Policy* policy() const { return nullptr; }  // null: there is none, or it has failed
   virtual const RunTable* runs() const { return nullptr; }
   virtual const std::string& failure() const {
     static const std::string kNone;

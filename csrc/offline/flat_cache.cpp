@@ -106,6 +106,7 @@ ReplayCounts replay_flat(const PrefixTrace& trace, const RequestColumns& columns
   if (options.capacity < 1) throw ConfigError("capacity is 0 blocks; it must be at least 1");
   ReplayCounts counts{std::vector<std::uint32_t>(trace.requests()), std::vector<std::uint8_t>(trace.requests())};
   FlatCache cache(trace.unique_blocks(), options, std::move(policy));
+  if (options.state) cache.policy().load_state(*options.state);
   const auto start = std::chrono::steady_clock::now();
   std::size_t current = trace.requests();
   std::int64_t reference = 0;
@@ -126,6 +127,7 @@ ReplayCounts replay_flat(const PrefixTrace& trace, const RequestColumns& columns
   });
   cache.policy().check();
   counts.seconds = seconds_since(start);
+  if (options.save_state) counts.state = cache.policy().save_state();
   counts.evictions = cache.evictions();
   return counts;
 }

@@ -44,6 +44,7 @@ ReplayCounts replay(const PrefixTrace& trace, const RequestColumns& columns, std
   ReplayCounts counts{std::vector<std::uint32_t>(requests), std::vector<std::uint8_t>(requests)};
   BlockPool pool({.capacity = capacity, .block_tokens = options.block_tokens, .p_star = options.p_star},
                  std::move(policy));
+  if (options.state) pool.policy().load_state(*options.state);
   Allocation allocation;
   std::vector<BlockRange> ranges;
   std::vector<std::uint64_t> keys(trace.longest_request());
@@ -72,6 +73,7 @@ ReplayCounts replay(const PrefixTrace& trace, const RequestColumns& columns, std
   pool.policy().check();
   const auto end = std::chrono::steady_clock::now();
   counts.seconds = std::chrono::duration<double>(end - start).count();
+  if (options.save_state) counts.state = pool.policy().save_state();
   counts.evictions = pool.stats().dropped[static_cast<std::size_t>(DropReason::kCapacity)];
   return counts;
 }

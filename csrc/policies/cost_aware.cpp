@@ -8,6 +8,7 @@
 // amortised O(1) a victim; about one class refreshed a request. About 180 bytes a run.
 #include <cmath>
 
+#include "core/learned_state.hpp"
 #include "core/reuse_learner.hpp"
 #include "core/shadow_guard.hpp"
 #include "core/victim_scan.hpp"
@@ -56,7 +57,7 @@ ReuseLearner::Options options_of(std::span<const double> p) {
 class CostAware final : public Policy {
  public:
   explicit CostAware(std::span<const double> p)
-      : options_(options_of(p)), cost_(static_cast<CostOf>(p[kCost])), guarded_(p[kGuard] != 0) {}
+      : parameters_(p.begin(), p.end()), options_(options_of(p)), cost_(static_cast<CostOf>(p[kCost])), guarded_(p[kGuard] != 0) {}
 
   void attach(const PolicyContext& context) override {
     context_.emplace(context);
@@ -96,8 +97,8 @@ class CostAware final : public Policy {
     for (const RunId r : runs) {
       if (runs_->children[r] == 0) on_uncovered(r);
     }
-    const bool lru_saves_more = guarded_ && guard_.end_request();
-    scan_->order_by_time(lru_saves_more || learner_->model().returns() < kEnough);
+    guard_.end_request();
+    set_order();
   }
 
   void on_dropped(std::span<const RunId> runs) override {
@@ -126,6 +127,33 @@ class CostAware final : public Policy {
     return scan_->least(now);
   }
 
+  bool learns() const override { return true; }
+  std::string save_state() const override {
+    StateWriter learned;
+    learner_->model().save(learned);
+    learner_->common_gaps().save(learned);
+    learned.put(runs_->capacity);
+    guard_.save(learned);
+    return seal_state(builtin::cost_aware().info, parameters_, learned.bytes());
+  }
+  void load_state(std::string_view state) override {
+    if (!learner_->untouched() || learner_->model().requests() > 0) {
+      throw PolicyStateError("policy state: this policy has learned already; load it before the first request");
+    }
+    StateReader learned(open_state(state, builtin::cost_aware().info, parameters_));
+    ReuseModel model(options_.model);
+    model.load(learned);
+    CommonGaps gaps;
+    gaps.load(learned);
+    const bool same_size = learned.get<std::uint32_t>() == runs_->capacity;
+    ShadowGuard guard;
+    guard.load(learned);
+    learned.finish();
+    learner_->go_on_from(std::move(model), gaps);
+    if (same_size) guard_ = guard;  // who wins depends on the size
+    set_order();
+  }
+
   std::string verify() const override {
     const std::string wrong = scan_->verify();
     return wrong.empty() ? learner_->verify() : wrong;
@@ -133,6 +161,10 @@ class CostAware final : public Policy {
   std::size_t bytes() const override { return learner_->bytes() + scan_->bytes(); }
 
  private:
+  void set_order() {
+    scan_->order_by_time((guarded_ && guard_.uses_lru()) || learner_->model().returns() < kEnough);
+  }
+
   // Prefill time of blocks [depth, depth + blocks) in the units of PolicyContext::block_cost.
   double stretch_cost(std::uint32_t depth, std::uint32_t blocks) const {
     return blocks * context_->block_cost(depth + (blocks - 1) / 2.0);
@@ -153,6 +185,7 @@ class CostAware final : public Policy {
     return above == 0 ? 1 : std::exp2(static_cast<float>(above) / 8);
   }
 
+  std::vector<double> parameters_;
   ReuseLearner::Options options_;
   CostOf cost_;
   bool guarded_;

@@ -28,6 +28,10 @@ class PolicyLibraryError(ConfigError):
     """A shared library of policies is missing, is none, or was compiled for another KVopt."""
 
 
+class PolicyStateError(ConfigError):
+    """A saved policy state is foreign, damaged, of another version, policy or settings; or the policy learns nothing."""
+
+
 class ModelConfigError(ConfigError):
     """A model's config.json is damaged, or of an architecture whose geometry cannot be read; names file and key."""
 

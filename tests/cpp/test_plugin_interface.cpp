@@ -74,6 +74,9 @@ class Interface {
     function("honours_priority", &Policy::honours_priority);
     function("choose", &Policy::choose);
     function("expendable", &Policy::expendable);
+    function("learns", &Policy::learns);
+    function("save_state", &Policy::save_state);
+    function("load_state", &Policy::load_state);
     function("check", &Policy::check);
     function("verify", &Policy::verify);
     function("bytes", &Policy::bytes);

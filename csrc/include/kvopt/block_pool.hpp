@@ -180,6 +180,7 @@ class BlockPool {
   const PoolOptions& options() const { return options_; }
   Time now() const { return now_; }  // the latest time that a call named; -kNever before the first
   Policy& policy() { return *policy_; }
+  const Policy& policy() const { return *policy_; }
 
   // Every invariant, in full. Empty when all hold; else one sentence a violation.
   std::vector<std::string> verify() const;

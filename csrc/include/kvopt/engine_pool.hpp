@@ -17,6 +17,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -118,6 +119,10 @@ class EnginePool {
   // Sets the retention priority of a cached block. Throws ConfigError when the order does not look at priorities.
   void set_priority(BlockId block, std::uint8_t priority);
   bool honours_priority() const;
+  // See Policy. Without a policy, and once it has failed, nothing is learned.
+  bool learns() const;
+  std::string save_state() const;
+  void load_state(std::string_view state);
   // What went wrong in the policy; from then on the order is LRU. Empty: nothing did.
   const std::string& failure() const;
 
@@ -141,6 +146,7 @@ class EnginePool {
  private:
   struct Storage;  // index and order
 
+  Policy& learner() const;
   void check_block(BlockId block) const;
   void check_key(BlockKey key) const;
   std::size_t drop_keys(BlockId block);

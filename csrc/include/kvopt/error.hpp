@@ -24,6 +24,11 @@ struct PolicyLibraryError : ConfigError {
   using ConfigError::ConfigError;
 };
 
+// A saved state of a policy is foreign, damaged, or of another version or other settings; or the policy learns nothing.
+struct PolicyStateError : ConfigError {
+  using ConfigError::ConfigError;
+};
+
 // A workload breaks its own format.
 struct TraceError : Error {
   using Error::Error;

@@ -25,7 +25,7 @@ namespace kvopt {
 
 // Rises with every change to a type or virtual function that a plugin sees: tests/cpp/test_plugin_interface.cpp fails
 // where it does not.
-inline constexpr std::uint32_t kPluginVersion = 2;
+inline constexpr std::uint32_t kPluginVersion = 3;
 
 enum class StandardLibrary : std::uint32_t { kOther, kLibstdcxx, kLibstdcxxBefore11, kLibcxx };
 

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kvopt/error.hpp"
 #include "kvopt/run_table.hpp"
 #include "kvopt/types.hpp"
 
@@ -106,12 +107,25 @@ class Policy {
   // choose() is asked again. By default all.
   virtual std::uint32_t expendable(RunId /*run*/) const { return UINT32_MAX; }
 
+  // Whether what it learns can be saved and loaded.
+  virtual bool learns() const { return false; }
+  // What it has learned, for load_state() of the same policy with the same parameters, in this process or a later one.
+  // Between hooks. Throws PolicyStateError where it learns nothing.
+  virtual std::string save_state() const { throw PolicyStateError(kLearnsNothing); }
+  // Goes on from what another has learned. After attach() and before any other hook. Throws PolicyStateError, with
+  // nothing changed, where it learns nothing, has learned already, or these bytes are foreign, damaged, of another
+  // version, policy or parameters.
+  virtual void load_state(std::string_view /*state*/) { throw PolicyStateError(kLearnsNothing); }
+
   // Throws what went wrong in an earlier hook, if anything did. The pool calls it before it changes anything.
   virtual void check() const {}
   // Every evictable run is in the order exactly once, and nothing else is; else a sentence that says what is wrong.
   virtual std::string verify() const { return {}; }
   // Bytes held besides the table.
   virtual std::size_t bytes() const { return 0; }
+
+ protected:
+  static constexpr const char* kLearnsNothing = "this policy learns nothing that can be saved or loaded";
 };
 
 struct PolicyParameter {

@@ -7,7 +7,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "kvopt/policy.hpp"
@@ -19,7 +22,8 @@ struct ReplayCounts {
   std::vector<std::uint32_t> hit_blocks;  // of each request; 0 when skipped
   std::vector<std::uint8_t> skipped;      // of each request
   std::uint64_t evictions = 0;
-  double seconds = 0;  // the replay itself, on the thread that ran it
+  double seconds = 0;     // the replay itself, on the thread that ran it
+  std::string state = {};  // what the policy had learned at the end, where it was asked for
 };
 
 // What the server would know of each request; empty columns are unknown. `time` is required.
@@ -41,11 +45,13 @@ struct ReplayOptions {
   Rule rule = Rule::kPrefix;
   std::uint32_t block_tokens = 16;
   double p_star = 28'600;
+  std::optional<std::string_view> state;  // of Policy::save_state(), to go on from
+  bool save_state = false;
 };
 
 // Online policies. Prefix rule: through a BlockPool. Flat rule, as papers on caches replay: every reference is an
 // access to a block by itself, no request is skipped, and RequestInfo::request is the number of the reference. Throws
-// ConfigError for capacity 0, TraceError when a column's length is not the number of requests.
+// PolicyStateError for a state that the policy refuses, ConfigError for capacity 0, TraceError when a column's length is not the number of requests.
 ReplayCounts replay(const PrefixTrace& trace, const RequestColumns& columns, std::unique_ptr<Policy> policy,
                     const ReplayOptions& options);
 
