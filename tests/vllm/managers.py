@@ -19,11 +19,17 @@ from kvopt.vllm.settings import PoolSettings
 
 BLOCK = 4
 init_none_hash(sha256)
-HASHER = get_request_block_hasher(BLOCK, sha256)
 
 
-def full_attention() -> FullAttentionSpec:
-    return FullAttentionSpec(block_size=BLOCK, num_kv_heads=1, head_size=1, dtype=torch.float32)
+def hasher(block_tokens: int) -> Any:
+    return get_request_block_hasher(block_tokens, sha256)
+
+
+HASHER = hasher(BLOCK)
+
+
+def full_attention(block_tokens: int = BLOCK) -> FullAttentionSpec:
+    return FullAttentionSpec(block_size=block_tokens, num_kv_heads=1, head_size=1, dtype=torch.float32)
 
 
 def sliding_window(tokens: int) -> SlidingWindowSpec:
