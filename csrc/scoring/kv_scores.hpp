@@ -1,0 +1,81 @@
+// Scores of policies for KV caches: AsymCache, workload-aware, and the retention index from class tables.
+#pragma once
+
+#include "scoring/block.hpp"
+#include "scoring/logarithm.hpp"
+#include "scoring/prepared.hpp"
+
+namespace kvopt::scoring::inline KVOPT_SCORING_TARGET {
+
+// ln(cost) + min(-idle / alpha, -(idle - onset) / beta): the loss of csrc/policies/asymcache.cpp as a logarithm, which
+// keeps its order where the loss itself is below the least float32.
+struct AsymCache {
+  static constexpr std::uint32_t kColumns = kLastUse | kCost;
+
+  KVOPT_HOST_DEVICE AsymCache(const PreparedScore& prepared, std::size_t set)
+      : now(prepared.now),
+        slow(prepared.doubles_of(set)[0]),
+        fast(prepared.doubles_of(set)[1]),
+        onset(prepared.doubles_of(set)[2]) {}
+  KVOPT_HOST_DEVICE double operator()(const Block& b) const {
+    const double idle = idle_time(now, b.last_use);
+    const double a = idle * slow;
+    const double c = (idle - onset) * fast;
+    return natural_logarithm(b.cost) - (a > c ? a : c);
+  }
+
+  double now;
+  double slow;   // 1 / alpha, 1/s
+  double fast;   // 1 / beta, 1/s
+  double onset;  // s
+};
+
+// ln(1 - exp(-rate life)) - rate * idle, by class: the chance of csrc/policies/workload_aware.cpp as a logarithm. A
+// class without returns (rate 0) has -inf.
+struct WorkloadAware {
+  static constexpr std::uint32_t kColumns = kLastUse | kClass;
+
+  KVOPT_HOST_DEVICE WorkloadAware(const PreparedScore& prepared, std::size_t set)
+      : now(prepared.now), rate(prepared.doubles_of(set)), log_reach(rate + kMostClasses) {}
+  KVOPT_HOST_DEVICE double operator()(const Block& b) const {
+    return log_reach[b.cls] - rate[b.cls] * idle_time(now, b.last_use);
+  }
+
+  double now;
+  const double* rate;       // [kMostClasses], 1/s; NaN where there is no such class
+  const double* log_reach;  // [kMostClasses]
+};
+
+// cost * pace * index(class, idle * pace): the value that cost-aware orders by, with the index as
+// ReuseModel::indexes() has it: kAgeBins values a class, two an octave of age from 1/16 to 2^11, between the lower
+// edges of two bins in proportion.
+struct RetentionIndex {
+  static constexpr std::uint32_t kColumns = kLastUse | kCost | kPace | kClass;
+
+  KVOPT_HOST_DEVICE RetentionIndex(const PreparedScore& prepared, std::size_t set)
+      : now(prepared.now), index(prepared.floats_of(set)) {}
+  KVOPT_HOST_DEVICE double operator()(const Block& b) const {
+    const double age = idle_time(now, b.last_use) * b.pace;
+    const std::uint64_t bits = bits_of(age);
+    const auto leading = static_cast<std::int32_t>(bits >> kShift) - kFirst;
+    const std::int32_t last = static_cast<std::int32_t>(kAgeBins) - 1;
+    const std::int32_t low = leading < 0 ? 0 : leading;
+    const std::int32_t bin = low > last ? last : low;
+    const std::int32_t next = bin < last ? bin + 1 : last;
+    const std::int32_t row = b.cls * static_cast<std::int32_t>(kAgeBins);
+    const double within = from_bits(((bits << (64 - kShift)) >> 12) | kOne) - 1;
+    const double past = leading > 0 ? within : 0;
+    const double here = index[row + bin];
+    const double value = here + (index[row + next] - here) * past;
+    return age == age ? value * (static_cast<double>(b.cost) * b.pace) : age;
+  }
+
+  static constexpr std::uint32_t kShift = 51;  // sign, exponent and one bit of the mantissa stay
+  static constexpr std::int32_t kFirst = ((1023 - 4) << 1) - 1;
+  static constexpr std::uint64_t kOne = 0x3FF0000000000000;
+
+  double now;
+  const float* index;  // [kMostClasses][kAgeBins]; NaN where there is no such class
+};
+
+}  // namespace kvopt::scoring::inline KVOPT_SCORING_TARGET

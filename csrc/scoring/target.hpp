@@ -1,0 +1,41 @@
+// What lets one source serve every processor: the functors of this folder are compiled by nvcc for host and device, and
+// by the C++ compiler once for each set of vector instructions, each time into a namespace of its own, so that the
+// linker cannot give a plain processor the code of a better one. Everything here is std-only.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define KVOPT_HOST_DEVICE __host__ __device__
+#else
+#define KVOPT_HOST_DEVICE
+#endif
+
+#ifndef KVOPT_SCORING_TARGET
+#define KVOPT_SCORING_TARGET baseline
+#endif
+
+namespace kvopt::scoring::inline KVOPT_SCORING_TARGET {
+
+KVOPT_HOST_DEVICE inline std::uint64_t bits_of(double x) { return __builtin_bit_cast(std::uint64_t, x); }
+KVOPT_HOST_DEVICE inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
+KVOPT_HOST_DEVICE inline double from_bits(std::uint64_t bits) { return __builtin_bit_cast(double, bits); }
+
+// a * b + c, rounded once where the processor can. The results differ by less than float32 shows, but for terms that
+// cancel.
+KVOPT_HOST_DEVICE inline double multiply_add(double a, double b, double c) {
+#if defined(__CUDACC__) || defined(__FMA__) || defined(__aarch64__)
+  return __builtin_fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+// A float32 as a key of which the unsigned order is the order of selection: -0 is 0, NaN is the greatest.
+KVOPT_HOST_DEVICE inline std::uint32_t order_key(float x) {
+  const std::uint32_t bits = bits_of(x + 0.0F);
+  const std::uint32_t key = bits & 0x80000000U ? ~bits : bits | 0x80000000U;
+  return x != x ? UINT32_MAX : key;
+}
+
+}  // namespace kvopt::scoring::inline KVOPT_SCORING_TARGET
