@@ -53,29 +53,35 @@ struct RetentionIndex {
   static constexpr std::uint32_t kColumns = kLastUse | kCost | kPace | kClass;
 
   KVOPT_HOST_DEVICE RetentionIndex(const PreparedScore& prepared, std::size_t set)
-      : now(prepared.now), index(prepared.floats_of(set)) {}
+      : now(prepared.now), pairs(prepared.doubles_of(set)) {}
   KVOPT_HOST_DEVICE double operator()(const Block& b) const {
     const double age = idle_time(now, b.last_use) * b.pace;
     const std::uint64_t bits = bits_of(age);
     const auto leading = static_cast<std::int32_t>(bits >> kShift) - kFirst;
-    const std::int32_t last = static_cast<std::int32_t>(kAgeBins) - 1;
     const std::int32_t low = leading < 0 ? 0 : leading;
-    const std::int32_t bin = low > last ? last : low;
-    const std::int32_t next = bin < last ? bin + 1 : last;
-    const std::int32_t row = b.cls * static_cast<std::int32_t>(kAgeBins);
+    const std::int32_t bin = low > kLast ? kLast : low;
+    const std::uint64_t pair = bits_of(pairs[b.cls * (kLast + 1) + bin]);
+    const double here = float_of(static_cast<std::uint32_t>(pair));
+    const double next = float_of(static_cast<std::uint32_t>(pair >> 32));
     const double within = from_bits(((bits << (64 - kShift)) >> 12) | kOne) - 1;
     const double past = leading > 0 ? within : 0;
-    const double here = index[row + bin];
-    const double value = here + (index[row + next] - here) * past;
+    const double value = multiply_add(next - here, past, here);
     return age == age ? value * (static_cast<double>(b.cost) * b.pace) : age;
+  }
+
+  // The index at the lower edges of a bin and of the next one, as float32 in the two halves of a float64: one load.
+  KVOPT_HOST_DEVICE static double pair_of(float here, float next) {
+    return from_bits(std::uint64_t{bits_of(next)} << 32 | bits_of(here));
   }
 
   static constexpr std::uint32_t kShift = 51;  // sign, exponent and one bit of the mantissa stay
   static constexpr std::int32_t kFirst = ((1023 - 4) << 1) - 1;
   static constexpr std::uint64_t kOne = 0x3FF0000000000000;
 
+  static constexpr std::int32_t kLast = static_cast<std::int32_t>(kAgeBins) - 1;
+
   double now;
-  const float* index;  // [kMostClasses][kAgeBins]; NaN where there is no such class
+  const double* pairs;  // [kMostClasses][kAgeBins]: pair_of(); NaN where there is no such class
 };
 
 }  // namespace kvopt::scoring::inline KVOPT_SCORING_TARGET

@@ -67,6 +67,9 @@ struct Forest {
   const std::int32_t* inputs;  // [trees][inner]
 };
 
+// NaN stays.
+KVOPT_HOST_DEVICE inline double relu(double x) { return x < 0 ? 0 : x; }
+
 struct Network {
   KVOPT_HOST_DEVICE Network(const PreparedScore& prepared, std::size_t set)
       : inputs(prepared.network.inputs),
@@ -80,15 +83,13 @@ struct Network {
 
   // What goes into the first layer for an input x.
   KVOPT_HOST_DEVICE static double entry(float x, bool log) { return log ? logarithm_of_1_plus(x) : x; }
-  // NaN stays.
-  KVOPT_HOST_DEVICE static double relu(double x) { return x < 0 ? 0 : x; }
 
-  // entry_of(i): entry i of this block.
-  template <class EntryOf>
-  KVOPT_HOST_DEVICE double operator()(const EntryOf& entry_of) const {
-    double sum = b2;
+  // entry_of(i): entry i of this block, or of several blocks in one Value.
+  template <class Value = double, class EntryOf>
+  KVOPT_HOST_DEVICE Value operator()(const EntryOf& entry_of) const {
+    Value sum(b2);
     for (std::uint32_t h = 0; h < hidden; ++h) {
-      double unit = b1[h];
+      Value unit(b1[h]);
       for (std::uint32_t i = 0; i < inputs; ++i) unit = multiply_add(w1[h * inputs + i], entry_of(i), unit);
       sum = multiply_add(w2[h], relu(unit), sum);
     }

@@ -16,6 +16,7 @@ namespace kvopt::scoring {
 struct PreparedScore {
   Score score = Score::kRecency;
   std::uint32_t sets = 1;
+  std::uint32_t classes = 0;
   double now = 0;
   ForestShape forest{};
   NetworkShape network{};

@@ -20,6 +20,7 @@ namespace kvopt::scoring::inline KVOPT_SCORING_TARGET {
 KVOPT_HOST_DEVICE inline std::uint64_t bits_of(double x) { return __builtin_bit_cast(std::uint64_t, x); }
 KVOPT_HOST_DEVICE inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 KVOPT_HOST_DEVICE inline double from_bits(std::uint64_t bits) { return __builtin_bit_cast(double, bits); }
+KVOPT_HOST_DEVICE inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
 // a * b + c, rounded once where the processor can. The results differ by less than float32 shows, but for terms that
 // cancel.
@@ -36,6 +37,11 @@ KVOPT_HOST_DEVICE inline std::uint32_t order_key(float x) {
   const std::uint32_t bits = bits_of(x + 0.0F);
   const std::uint32_t key = bits & 0x80000000U ? ~bits : bits | 0x80000000U;
   return x != x ? UINT32_MAX : key;
+}
+
+// The float32 of a key that is not NaN's.
+KVOPT_HOST_DEVICE inline float score_of(std::uint32_t key) {
+  return float_of((key & 0x80000000U) != 0 ? key & 0x7FFFFFFFU : ~key);
 }
 
 }  // namespace kvopt::scoring::inline KVOPT_SCORING_TARGET

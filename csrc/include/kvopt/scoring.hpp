@@ -29,6 +29,7 @@ enum class Score : std::uint8_t {
 inline constexpr std::size_t kScores = 8;
 inline constexpr std::uint32_t kAgeBins = 32;  // as ReuseModel::kBins
 inline constexpr std::uint32_t kMostClasses = 256;
+inline constexpr std::uint32_t kMostSets = 65'535;
 
 // What forests and networks can look at, as float32; extra columns follow.
 enum class Input : std::uint8_t { kIdle, kCost, kPace, kHits, kDepth, kClass, kExtra };
