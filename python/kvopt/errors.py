@@ -80,6 +80,10 @@ class SchedulerError(KvoptError):
     """A scheduler broke its side of the contract (raised, or named a request that it does not hold)."""
 
 
+class PatchError(KvoptError, ValueError):
+    """A vLLM cannot be patched, or a patched one not be put back; nothing of it was changed."""
+
+
 class SimulationError(KvoptError):
     """A simulation cannot go on, or its books do not balance; the message shows the state."""
 

@@ -87,6 +87,18 @@ def windowed_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
+@pytest.fixture(scope="session")
+def patched_vllm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Environment in which a program finds a patched vLLM, and no plugins."""
+    from kvopt.vllm.patching import apply_patch
+    from vllm_copies import link_vllm
+
+    site = link_vllm(tmp_path_factory.mktemp("site-packages"))
+    apply_patch(site)
+    rest = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join([str(site), *([rest] if rest else [])]), "VLLM_PLUGINS": ""}
+
+
 @pytest.fixture
 def engine(tiny_model: Path) -> Iterator[Callable[..., Any]]:
     """Makes engine cores: ``engine(kvopt={...}, blocks=64, **engine_arguments)``; they are shut down afterwards."""

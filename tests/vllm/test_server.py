@@ -107,8 +107,14 @@ class Server:
             connection.close()
 
 
-@pytest.fixture
-def server(tiny_model: Path, tmp_path: Path) -> Iterator[Server]:
+@pytest.fixture(params=["plugin", "patched"])
+def server(
+    request: pytest.FixtureRequest, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Server]:
+    """A server with KVopt by the plugin, or patched in and without plugins."""
+    if request.param == "patched":
+        for name, value in request.getfixturevalue("patched_vllm").items():
+            monkeypatch.setenv(name, value)
     options = {
         "record": str(tmp_path / "trace.parquet"),
         "prefill": {"k1": 0.01},
@@ -130,7 +136,7 @@ def until(what: Any, wanted: Any, seconds: float = 15.0) -> Any:
     return found
 
 
-def test_sessions_metrics_and_a_trace(server: Server, tmp_path: Path) -> None:
+def test_sessions_metrics_and_a_trace(server: Server, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     long = "the agent calls a tool and reads its answer " * 12
     xargs = {"kvopt_session_id": "agent-1", "kvopt_tool": "bash"}
     first = server.chat(long, max_tokens=8, ignore_eos=True, vllm_xargs=xargs)
@@ -145,7 +151,7 @@ def test_sessions_metrics_and_a_trace(server: Server, tmp_path: Path) -> None:
     assert server.metric("kvopt:saved_prefill_seconds_total") == pytest.approx(cached * 0.01 / 1000)
     assert server.metric("kvopt:hint_errors_total") == 1.0
     assert server.metric("kvopt:observer_errors_total") == 0.0
-    assert server.metric("kvopt:info", model_name="tiny") == 1.0
+    assert server.metric("kvopt:info", model_name="tiny", hooks=request.node.callspec.params["server"]) == 1.0
     assert "KVopt is active" in server.log.read_text()
     server.stop()
     trace = read_trace(next(tmp_path.glob("trace.parquet*")))

@@ -1,4 +1,4 @@
-"""`kvopt vllm`: what would run inside a vLLM server, and recording one."""
+"""`kvopt vllm`: what would run inside a vLLM server, recording one, and hooks in vLLM's own sources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROBLEMS = 1
 
 @click.group()
 def vllm() -> None:
-    """KVopt inside a vLLM server: what would run, and recording."""
+    """KVopt inside a vLLM server: what would run, recording, and a patched vLLM."""
 
 
 @vllm.command()
@@ -74,3 +74,40 @@ def record(trace: Path, command: tuple[str, ...], limit: str) -> None:
     if program is None:
         raise ConfigError(f"record: there is no command {command[0]!r}")
     os.execve(program, list(command), os.environ | {ENVIRONMENT: json.dumps(options)})
+
+
+@vllm.command()
+@click.argument("tree", metavar="SOURCE_TREE_OR_SITE_PACKAGES", type=click.Path(path_type=Path))
+@click.option(
+    "--check", is_flag=True, help="Change nothing: say what it is, and what would be done. Exit code 1 if nothing can."
+)
+@click.option("--revert", is_flag=True, help="Take the hooks out again: every file is what it was, byte for byte.")
+def patch(tree: Path, check: bool, revert: bool) -> int:
+    """Put KVopt's hooks into vLLM's own sources, so that it runs without the plugin.
+
+    kvopt vllm patch "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+
+    The patched vLLM builds KVopt's scheduler, block pool and hashes itself where the same configuration asks for them,
+    and its own where none does. Only files exactly as released are patched; otherwise nothing is changed.
+    """
+    from kvopt.vllm.patching import State, apply_patch, examine_patch, revert_patch
+
+    if check and revert:
+        raise ConfigError("patch: --check and --revert exclude each other")
+    found = (examine_patch if check else revert_patch if revert else apply_patch)(tree)
+    console = output_console()
+    table = new_table(console)
+    for header in ("file", "state"):
+        table.add_column(header)
+    for path, state in found.files.items():
+        table.add_row(path, state)
+    if found.files:
+        print_table(console, table)
+    problem = found.problem()
+    next_steps = {
+        State.RELEASED: f"; {found.patch} fits" if check else ", byte for byte",
+        State.PATCHED: "; --revert takes the hooks out",
+        State.PARTLY: ", by a run that was killed; --revert puts it back",
+    }
+    click.echo(problem or f"{found.name}: {found.state}{next_steps[found.state]}")
+    return PROBLEMS if problem is not None or found.state == State.PARTLY else 0

@@ -9,9 +9,10 @@ import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kvopt.errors import ConfigError
+from kvopt.errors import ConfigError, PatchError
 from kvopt.vllm.config import Config, read_config
-from kvopt.vllm.versions import check_names, check_version
+from kvopt.vllm.patching import State, examine_patch
+from kvopt.vllm.versions import check_names, check_version, is_patched
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 
@@ -30,6 +31,7 @@ def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
     findings = [_versions(), _vllm()]
     if findings[-1].state != PROBLEM:
         findings.append(_names())
+        findings.append(_patch())
         findings.append(_entry_point())
     config, finding = _config(environment)
     findings.append(finding)
@@ -63,7 +65,24 @@ def _names() -> Finding:
     return Finding("hooks", OK, "everything that is hooked is there")
 
 
+def _patch() -> Finding:
+    import vllm
+
+    try:
+        found = examine_patch(os.path.dirname(vllm.__file__))
+    except PatchError as error:
+        return Finding("patch", NOTE, str(error))
+    if found.state == State.PATCHED:
+        return Finding("patch", OK, f"vLLM's own code asks KVopt, patched in {found.root}")
+    if is_patched():
+        found_state = found.problem() or f"partly patched; put it back: kvopt vllm patch --revert {found.root}"
+        return Finding("patch", PROBLEM, found_state)
+    return Finding("patch", NOTE, f"none in {found.root}: the plugin hooks vLLM as it starts")
+
+
 def _entry_point() -> Finding:
+    if is_patched():
+        return Finding("plugin", OK, "not needed: vLLM is patched")
     found = importlib.metadata.entry_points(group="vllm.general_plugins", name="kvopt")
     if not found:
         return Finding("plugin", PROBLEM, "no entry point: install the package, a path alone does not register it")

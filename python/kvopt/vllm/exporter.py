@@ -14,6 +14,7 @@ from typing import Any
 
 from kvopt.vllm.metrics import DECISION_BUCKETS, METRICS
 from kvopt.vllm.publisher import FOLDER
+from kvopt.vllm.versions import HOOKS
 
 _MARK = "_kvopt_wrapped"
 
@@ -70,23 +71,29 @@ def start_exporter() -> Path:
 
     if not any(isinstance(known, SnapshotCollector) for known in list(REGISTRY._collector_to_names)):
         REGISTRY.register(SnapshotCollector(folder))
-    _join_multiprocess(folder)
+    _join_multiprocess()
     return folder
 
 
-def _join_multiprocess(folder: Path) -> None:
+def join_registry(registry: Any) -> None:
+    """Add the snapshots of engines that this process starts, if any, to a registry that is not the process's own."""
+    from prometheus_client import REGISTRY
+
+    folder = os.environ.get(FOLDER)
+    if folder and registry is not REGISTRY:
+        registry.register(SnapshotCollector(folder))
+
+
+def _join_multiprocess() -> None:
     # With several API servers vLLM serves a registry that it makes anew, not the process's own.
     prometheus = sys.modules.get("vllm.v1.metrics.prometheus")
     original = getattr(prometheus, "get_prometheus_registry", None)
-    if original is None or getattr(original, _MARK, False):
+    if original is None or getattr(original, _MARK, False) or hasattr(prometheus, HOOKS):
         return
 
     def get_prometheus_registry() -> Any:
-        from prometheus_client import REGISTRY
-
         registry = original()
-        if registry is not REGISTRY:
-            registry.register(SnapshotCollector(folder))
+        join_registry(registry)
         return registry
 
     setattr(get_prometheus_registry, _MARK, True)

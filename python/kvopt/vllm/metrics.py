@@ -14,6 +14,7 @@ from kvopt.vllm import observation as seen
 from kvopt.vllm.config import Config
 from kvopt.vllm.hooks import Hooks
 from kvopt.vllm.step_time import step_time
+from kvopt.vllm.versions import is_patched
 
 DECISION_BUCKETS = (5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 1e-2, 1e-1)
 """Upper edges of the decision-time histogram, in seconds."""
@@ -73,6 +74,7 @@ class EngineMetrics:
             "engine": str(getattr(vllm_config.parallel_config, "data_parallel_index", 0)),
         }
         self.info = {"policy": config.policy, "pool": config.pool, "retention": config.retention}
+        self.info["hooks"] = "patched" if is_patched() else "plugin"
 
     def observe(self, event: seen.Event) -> None:
         """Count an event."""

@@ -3,7 +3,7 @@
 vLLM calls :func:`register` in the API server, the engine core and every worker, perhaps several times in each. All it
 does is to wrap two functions of vLLM: the one that names the scheduler's class, so that KVopt's mixin goes over
 whatever class would run, and the one that makes the engine's configuration, so that a bad option is an error at once
-and not after the weights are loaded.
+and not after the weights are loaded. A patched vLLM does both by itself.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from kvopt.errors import ConfigError
 from kvopt.vllm.config import Config, read_config
+from kvopt.vllm.versions import is_patched
 
 logger = logging.getLogger("vllm.kvopt")  # below vLLM's own logger, so that it is shown where vLLM's lines are
 
@@ -31,6 +32,9 @@ def register() -> None:
     from vllm.config import SchedulerConfig
 
     read_config()
+    if is_patched():
+        _stand_back()
+        return
     _wrap(SchedulerConfig, "get_scheduler_cls", _scheduler_class)
     # Only who makes a configuration has this module already; importing it here would slow every worker down.
     arguments = sys.modules.get("vllm.engine.arg_utils")
@@ -59,14 +63,25 @@ def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     setattr(owner, name, wrapper)
 
 
-def _engine_config(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
-    vllm_config = original(self, *args, **kwargs)
+@functools.cache
+def _stand_back() -> None:
+    # Engines and workers, which know no engine arguments, would only repeat it.
+    if "vllm.engine.arg_utils" in sys.modules:
+        logger.info("KVopt is patched into this vLLM; the plugin does nothing")
+
+
+def configured(vllm_config: Any) -> None:
+    """An engine was configured: metrics are served if it asks for KVopt. Raises ConfigError for a bad option."""
     config = active_config(vllm_config)
-    if config is not None:
+    if config is not None and config.metrics:
         from kvopt.vllm.exporter import start_exporter
 
-        if config.metrics:
-            start_exporter()
+        start_exporter()
+
+
+def _engine_config(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+    vllm_config = original(self, *args, **kwargs)
+    configured(vllm_config)
     return vllm_config
 
 

@@ -15,6 +15,7 @@ from kvopt.vllm.config import Config
 from kvopt.vllm.hashing import get_request_block_hasher
 from kvopt.vllm.install import installed, unsupported
 from kvopt.vllm.settings import PoolKind, PoolSettings
+from kvopt.vllm.versions import HOOKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,12 @@ def pool_for(config: Config, vllm_config: Any, kv_cache_config: Any) -> Iterator
 def hash_natively() -> bool:
     """Let the engine core that is being built hash blocks natively; false where none is.
 
-    The core asks for its hash function right after its scheduler is made; the swap undoes itself then.
+    The core asks for its hash function right after its scheduler is made; the swap undoes itself then. The core of a
+    patched vLLM looks at its scheduler instead.
     """
     core: Any = sys.modules.get("vllm.v1.engine.core")
-    if core is None:
-        return False
+    if core is None or hasattr(core, HOOKS):
+        return core is not None
     own = core.get_request_block_hasher
 
     def make(*args: Any, **kwargs: Any) -> Any:

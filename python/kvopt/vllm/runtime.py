@@ -54,6 +54,8 @@ class Runtime:
             f"hashing={self.hashing}",
             f"tool-call tokens={self.hooks.tool_call_tokens}",
         ]
+        if self.metrics.info["hooks"] == "patched":
+            parts.append("patched into vLLM")
         if self.recorder is not None:
             parts.append(f"recording to {self.recorder.path}")
         return ", ".join(parts)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 OLDEST = (0, 30)
 NEWEST = (0, 33)
 SUPPORTED = f"{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
+
+HOOKS = "kvopt_hooks"
+"""The name by which modules of a patched vLLM know their hooks (`kvopt vllm patch`)."""
 
 HOOKED: dict[str, tuple[str, ...]] = {
     "vllm.config": ("SchedulerConfig.get_scheduler_cls", "VllmConfig"),
@@ -78,6 +83,17 @@ def check_names(hooked: dict[str, tuple[str, ...]] | None = None) -> list[str]:
             if value is None:
                 missing.append(f"{module}.{name}")
     return missing
+
+
+def is_patched() -> bool:
+    """Whether the vLLM of this environment asks KVopt by itself. Imports nothing of it."""
+    spec = importlib.util.find_spec("vllm")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        try:
+            return HOOKS.encode() in Path(folder, "v1", "engine", "core.py").read_bytes()
+        except OSError:
+            continue
+    return False
 
 
 def check_vllm() -> Compatibility:
