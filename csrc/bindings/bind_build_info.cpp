@@ -1,4 +1,5 @@
 #include "bindings/bindings.hpp"
+#include "kvopt/scoring.hpp"
 #include "kvopt/version.hpp"
 
 namespace kvopt::bindings {
@@ -17,6 +18,9 @@ void bind_build_info(py::module_& m) {
         info["baseline"] = KVOPT_BUILD_BASELINE;
         info["lto"] = KVOPT_BUILD_LTO != 0;
         info["cuda"] = KVOPT_BUILD_CUDA != 0;
+        py::list scoring;
+        for (const std::string_view name : scoring_instructions()) scoring.append(py::str(name.data(), name.size()));
+        info["scoring"] = py::tuple(scoring);
         info["sanitize"] = KVOPT_BUILD_SANITIZE;
 #ifdef KVOPT_INTERNAL_CHECKS
         info["internal_checks"] = true;
@@ -26,7 +30,7 @@ void bind_build_info(py::module_& m) {
         return info;
       },
       "What this extension was built with: version, compiler, baseline instruction set, LTO, CUDA, sanitizers, "
-      "checks.");
+      "checks; and the vector instructions that scores can be computed with here, the best first.");
 }
 
 }  // namespace kvopt::bindings

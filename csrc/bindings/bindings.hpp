@@ -15,5 +15,6 @@ void bind_upper_bound(pybind11::module_& m);
 void bind_engine_block(pybind11::module_& m);
 void bind_engine_pool(pybind11::module_& m);
 void bind_block_hash(pybind11::module_& m);
+void bind_scoring(pybind11::module_& m);
 
 }  // namespace kvopt::bindings

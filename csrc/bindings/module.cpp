@@ -13,4 +13,5 @@ PYBIND11_MODULE(_core, m) {
   bind_engine_block(m);
   bind_engine_pool(m);
   bind_block_hash(m);
+  bind_scoring(m);
 }

@@ -62,7 +62,8 @@ const Kernels& kernels_for(std::string_view name) {
   std::string names;
   for (std::size_t i = 0; i < found.count; ++i) {
     if (found.names[i] == name) return *found.kernels[i];
-    names += (i > 0 ? ", " : "") + std::string(found.names[i]);
+    if (i > 0) names.append(", ");
+    names.append(found.names[i]);
   }
   throw ConfigError("instructions '" + std::string(name) + "' are not available; this build and processor have " +
                     names);

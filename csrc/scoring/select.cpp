@@ -122,7 +122,9 @@ void select(const Request& request, const Scores& scores, std::uint32_t* out) {
   std::ranges::transform(candidates, out, scoring::index_of);
 }
 
-void require_k(std::size_t count, std::size_t k, const std::uint8_t* eligible) {
+}  // namespace
+
+void require_selectable(std::size_t count, std::size_t k, const std::uint8_t* eligible) {
   if (count > kMostBlocks) {
     throw ConfigError(std::to_string(count) + " scores; at most " + std::to_string(kMostBlocks) + " can be compared");
   }
@@ -134,13 +136,11 @@ void require_k(std::size_t count, std::size_t k, const std::uint8_t* eligible) {
   }
 }
 
-}  // namespace
-
 void select_k(const float* scores, std::size_t count, std::size_t k, const std::uint8_t* eligible, std::uint32_t* out,
               const ScoringOptions& options) {
   const Kernels& kernels = scoring::kernels_for(options.instructions);
   scoring::require_threads(options.threads);
-  require_k(count, k, eligible);
+  require_selectable(count, k, eligible);
   select({kernels, count, k, eligible, scoring::parts_of(count, options.threads)}, StoredScores{scores}, out);
 }
 
@@ -150,7 +150,7 @@ void score_select(const BlockFeatures& features, const ScoreParams& params, Time
   const scoring::PreparedParams prepared = scoring::prepare(params, now);
   scoring::require_threads(options.threads);
   require_columns(features, prepared.view);
-  require_k(features.count, k, eligible);
+  require_selectable(features.count, k, eligible);
   if (options.checked) require_values(features, prepared.view, kernels);
   const Request request{kernels, features.count, k, eligible, scoring::parts_of(features.count, options.threads)};
   for (std::size_t set = 0; set < params.sets; ++set) {

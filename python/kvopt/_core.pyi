@@ -17,6 +17,7 @@ class _BuildInfo(TypedDict):
     baseline: str
     lto: bool
     cuda: bool
+    scoring: tuple[str, ...]
     sanitize: str
     internal_checks: bool
 
@@ -447,3 +448,51 @@ class BlockHasher:
 def xxh3_128(data: bytes) -> bytes: ...
 def sha256_implementation() -> str: ...
 def sha256_portable(data: bytes) -> bytes: ...
+
+AGE_BINS: Final[int]
+MOST_CLASSES: Final[int]
+MOST_EXTRA: Final[int]
+
+class ScoreParams:
+    def __init__(
+        self,
+        score: str,
+        values: NDArray[np.float32],
+        *,
+        classes: int = 0,
+        forest: tuple[int, int] = (0, 0),
+        hidden: int = 0,
+        inputs: Sequence[int] = ...,
+        logarithm: Sequence[bool] = ...,
+    ) -> None: ...
+
+def scoring_instructions() -> list[str]: ...
+def score(
+    columns: dict[str, NDArray[Any]],
+    params: ScoreParams,
+    now: float,
+    out: NDArray[np.float32],
+    *,
+    threads: int = 1,
+    checked: bool = False,
+    instructions: str = "",
+) -> None: ...
+def select_k(
+    scores: NDArray[np.float32],
+    k: int,
+    eligible: NDArray[Any] | None,
+    *,
+    threads: int = 1,
+    instructions: str = "",
+) -> NDArray[np.uint32]: ...
+def score_select(
+    columns: dict[str, NDArray[Any]],
+    params: ScoreParams,
+    now: float,
+    k: int,
+    eligible: NDArray[Any] | None,
+    *,
+    threads: int = 1,
+    checked: bool = False,
+    instructions: str = "",
+) -> NDArray[np.uint32]: ...

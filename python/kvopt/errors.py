@@ -36,6 +36,14 @@ class ModelConfigError(ConfigError):
     """A model's config.json is damaged, or of an architecture whose geometry cannot be read; names file and key."""
 
 
+class ArrayError(KvoptError, ValueError):
+    """An array has another dtype, shape or layout than asked for, or lies on another device; names what and where."""
+
+
+class DeviceError(KvoptError, RuntimeError):
+    """A device was asked for that this build or machine does not have, or it failed; says what there is."""
+
+
 class MeasurementError(KvoptError, ValueError):
     """Measured times break their format or cannot be fitted; the message names file, line and value."""
 

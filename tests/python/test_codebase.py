@@ -20,7 +20,7 @@ PACKAGE = ROOT / "python" / "kvopt"
 
 # The floors, lowest first: a package imports packages of lower floors only, and what stands in kvopt itself.
 FLOORS = [
-    {"policies", "cost"},
+    {"policies", "cost", "scoring"},
     {"cache"},
     {"workload", "scheduler", "metrics"},
     {"continuum"},

@@ -97,6 +97,9 @@ std::span<const std::string_view> scoring_instructions();
 void score(const BlockFeatures& features, const ScoreParams& params, Time now, float* out,
            const ScoringOptions& options = {});
 
+// Throws ConfigError when fewer than k blocks are eligible, or there are too many to be compared.
+void require_selectable(std::size_t count, std::size_t k, const std::uint8_t* eligible);
+
 // Indices of the k lowest scores, lowest first: the first k of a stable argsort. `eligible`: one byte a block, 0 leaves
 // it out; null: all. Throws ConfigError when fewer than k are eligible.
 void select_k(const float* scores, std::size_t count, std::size_t k, const std::uint8_t* eligible, std::uint32_t* out,
