@@ -74,10 +74,10 @@ def random_program(
         for _ in range(r.choice([0, 0, 1, 1, 2, 3])):
             answer = [100 + r.randrange(50_000) for _ in range(r.randrange(1, 20))]
             session, prompt = len(sent), [*r.choice(heads), *(r.randrange(9) for _ in range(r.randrange(1, 12)))]
-            early = [request for when, request in sent if when + len(request.answer) < step]
+            last = {request.session: (when, request) for when, request in sent}
+            early = [before for when, before in last.values() if when + len(before.answer) < step]
             if early and r.random() < 0.45:  # the next turn of a session
-                last = {request.session: request for request in early}
-                before = last[r.choice(sorted(last))]
+                before = r.choice(early)
                 session, prompt = before.session, [*before.tokens, *(r.randrange(9) for _ in range(r.randrange(1, 8)))]
             elif sent and r.random() < 0.25:  # the same prompt once more, perhaps at once
                 prompt = list(r.choice(sent[-4:])[1].prompt)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import tarfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kvopt._core import PrefixTraceBuilder
+from kvopt._core import PrefixTrace, PrefixTraceBuilder
 from kvopt.simulator import ClientOptions, Limits, LinearStepTime, SimulationOptions, simulate
 from kvopt.simulator.requests import RequestSource
 from kvopt.simulator.threads import find_threads
+from kvopt.workload import read_trace
 from kvopt.workload.base import Trace
 from programs import BLOCK, Program, Sent
 from schedulers import SchedulerBench
@@ -73,6 +77,24 @@ def served_trace(trace: Trace, blocks: int, budget: int, sequences: int) -> Serv
     return Served(trace, made, blocks, budget, sequences)
 
 
+def first_sessions(archive: Path, folder: Path, sessions: int, requests: int, step_seconds: float) -> Trace:
+    """The first requests of the first sessions of a recorded archive, each in front of the step that its time falls in.
+
+    The archive is read no further than these sessions.
+    """
+    with tarfile.open(archive) as recorded:
+        members = (member for member in recorded if member.isfile())
+        for member in itertools.islice(members, sessions):
+            member.name = Path(member.name).name
+            recorded.extract(member, folder, filter="data")
+    trace = read_trace(folder)
+    prefix, kept = trace.prefix, slice(0, requests)
+    columns = {name: values[kept] for name, values in trace.columns().items()}
+    columns["time"] = np.floor(columns["time"] / step_seconds)
+    cut = PrefixTrace(prefix.parent[kept], prefix.shared_blocks[kept], prefix.new_blocks[kept])
+    return Trace.from_columns(cut, columns, name=trace.name, block_tokens=trace.block_tokens)
+
+
 def simulated_events(served: Served) -> list[Event]:
     """What `kvopt simulate` says happens under LRU."""
     run = simulate(
@@ -88,14 +110,14 @@ def simulated_events(served: Served) -> list[Event]:
     return [event for event in run.log.rows() if event[1] in COMPARED]
 
 
-def vllm_events(bench: SchedulerBench, served: Served) -> list[Event]:
-    """What happens under vLLM's own scheduler and block pool."""
+def vllm_events(bench: SchedulerBench, served: Served) -> tuple[list[Event], int]:
+    """What happens under vLLM's own scheduler and block pool, and how many blocks stored what was cached already."""
     limits = Program(0, served.blocks, served.budget, served.sequences, [])
     bench.begin(limits, None, block_tokens=served.trace.block_tokens)
     events: list[Event] = []
     number = {request.name: place for place, request in enumerate(served.requests)}
     steps, to_come, now = served.steps, 0, 0
-    scheduled = _watch(
+    watched = _Watch(
         bench.scheduler, lambda kind, name, amount: events.append((float(now), kind, number[name], amount))
     )
     while to_come < len(steps) or bench.scheduler.has_requests():
@@ -107,45 +129,54 @@ def vllm_events(bench: SchedulerBench, served: Served) -> list[Event]:
             to_come += 1
         finished = len(bench.reasons)
         bench.step()
-        now += scheduled.pop() > 0
+        now += watched.tokens > 0
         for name in list(bench.reasons)[finished:]:
             events.append((float(now), "finished", number[name], len(bench.outputs[name])))
     bench.scheduler.shutdown()
-    return events
+    return events, watched.stored_twice
 
 
-def _watch(scheduler: Any, happened: Any) -> list[int]:
-    """Tell of each admission, eviction and preemption; the tokens of each step are put into the list."""
-    manager, pool, tokens = scheduler.kv_cache_manager, scheduler.kv_cache_manager.block_pool, [0]
-    allocate, take = manager.allocate_slots, pool.get_new_blocks
-    schedule, preempt = scheduler.schedule, scheduler._preempt_request
-    served_now = ""
+class _Watch:
+    """Tells of each admission, eviction and preemption of a scheduler."""
 
-    def watched_allocate(request: Any, *arguments: Any, **keywords: Any) -> Any:
-        nonlocal served_now
-        served_now = request.request_id
-        waits = request not in scheduler.running
-        given = allocate(request, *arguments, **keywords)
+    def __init__(self, scheduler: Any, happened: Callable[[str, str, int], None]) -> None:
+        self.tokens = 0
+        """Of the last step."""
+        self.stored_twice = 0
+        self._scheduler, self._happened = scheduler, happened
+        manager = scheduler.kv_cache_manager
+        self._pool = manager.block_pool
+        self._keys = self._pool.cached_block_hash_to_block
+        self._allocate, self._take, self._insert = manager.allocate_slots, self._pool.get_new_blocks, self._keys.insert
+        self._schedule, self._preempt = scheduler.schedule, scheduler._preempt_request
+        self._served = ""
+        manager.allocate_slots, self._pool.get_new_blocks, self._keys.insert = self.allocate, self.take, self.insert
+        scheduler.schedule, scheduler._preempt_request = self.schedule, self.preempt
+
+    def allocate(self, request: Any, *arguments: Any, **keywords: Any) -> Any:
+        self._served = request.request_id
+        waits = request not in self._scheduler.running
+        given = self._allocate(request, *arguments, **keywords)
         if waits and given is not None:
-            happened("admitted", served_now, keywords["num_new_computed_tokens"])
+            self._happened("admitted", self._served, keywords["num_new_computed_tokens"])
         return given
 
-    def watched_take(count: int) -> Any:
-        queue = pool.free_block_queue.get_all_free_blocks()[:count]
-        gone = sum(block.block_hash is not None for block in queue)
-        if gone:
-            happened("evicted", served_now, gone)
-        return take(count)
+    def take(self, count: int) -> Any:
+        queue = self._pool.free_block_queue.get_all_free_blocks()[:count]
+        evicted = sum(block.block_hash is not None for block in queue)
+        if evicted:
+            self._happened("evicted", self._served, evicted)
+        return self._take(count)
 
-    def watched_preempt(request: Any, *arguments: Any, **keywords: Any) -> Any:
-        happened("preempted", request.request_id, request.num_computed_tokens)
-        return preempt(request, *arguments, **keywords)
+    def insert(self, key: Any, block: Any) -> Any:
+        self.stored_twice += self._keys.get_one_block(key) is not None
+        return self._insert(key, block)
 
-    def watched_schedule(*arguments: Any, **keywords: Any) -> Any:
-        output = schedule(*arguments, **keywords)
-        tokens[:] = [output.total_num_scheduled_tokens]
+    def preempt(self, request: Any, *arguments: Any, **keywords: Any) -> Any:
+        self._happened("preempted", request.request_id, request.num_computed_tokens)
+        return self._preempt(request, *arguments, **keywords)
+
+    def schedule(self, *arguments: Any, **keywords: Any) -> Any:
+        output = self._schedule(*arguments, **keywords)
+        self.tokens = output.total_num_scheduled_tokens
         return output
-
-    manager.allocate_slots, pool.get_new_blocks = watched_allocate, watched_take
-    scheduler.schedule, scheduler._preempt_request = watched_schedule, watched_preempt
-    return tokens
