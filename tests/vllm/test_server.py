@@ -107,25 +107,28 @@ class Server:
             connection.close()
 
 
-@pytest.fixture(params=["plugin", "patched"])
-def server(
-    request: pytest.FixtureRequest, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Server]:
-    """A server with KVopt by the plugin, or patched in and without plugins."""
-    if request.param == "patched":
-        for name, value in request.getfixturevalue("patched_vllm").items():
-            monkeypatch.setenv(name, value)
-    options = {
-        "record": str(tmp_path / "trace.parquet"),
-        "prefill": {"k1": 0.01},
-        "simulation": {"time": "real", "speed": 100.0},
-    }
-    made = Server(tiny_model, tmp_path, options)
+@pytest.fixture(scope="module")
+def servers(
+    tiny_model: Path, tmp_path_factory: pytest.TempPathFactory, patched_vllm: dict[str, str]
+) -> Iterator[dict[str, Server]]:
+    """One with KVopt by the plugin, one with it patched in and without plugins; together, as starting takes long."""
+    made: dict[str, Server] = {}
     try:
-        made.wait()
+        for name, environment in {"plugin": {}, "patched": patched_vllm}.items():
+            folder = tmp_path_factory.mktemp(name)
+            options = {
+                "record": str(folder / "trace.parquet"),
+                "prefill": {"k1": 0.01},
+                "simulation": {"time": "real", "speed": 100.0},
+            }
+            with pytest.MonkeyPatch.context() as patch:
+                for variable, value in environment.items():
+                    patch.setenv(variable, value)
+                made[name] = Server(tiny_model, folder, options)
         yield made
     finally:
-        made.stop()
+        for server in made.values():
+            server.stop()
 
 
 def until(what: Any, wanted: Any, seconds: float = 15.0) -> Any:
@@ -136,7 +139,10 @@ def until(what: Any, wanted: Any, seconds: float = 15.0) -> Any:
     return found
 
 
-def test_sessions_metrics_and_a_trace(server: Server, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("hooks", ["plugin", "patched"])
+def test_sessions_metrics_and_a_trace(servers: dict[str, Server], hooks: str) -> None:
+    server = servers[hooks]
+    server.wait()
     long = "the agent calls a tool and reads its answer " * 12
     xargs = {"kvopt_session_id": "agent-1", "kvopt_tool": "bash"}
     first = server.chat(long, max_tokens=8, ignore_eos=True, vllm_xargs=xargs)
@@ -151,10 +157,10 @@ def test_sessions_metrics_and_a_trace(server: Server, tmp_path: Path, request: p
     assert server.metric("kvopt:saved_prefill_seconds_total") == pytest.approx(cached * 0.01 / 1000)
     assert server.metric("kvopt:hint_errors_total") == 1.0
     assert server.metric("kvopt:observer_errors_total") == 0.0
-    assert server.metric("kvopt:info", model_name="tiny", hooks=request.node.callspec.params["server"]) == 1.0
+    assert server.metric("kvopt:info", model_name="tiny", hooks=hooks) == 1.0
     assert "KVopt is active" in server.log.read_text()
     server.stop()
-    trace = read_trace(next(tmp_path.glob("trace.parquet*")))
+    trace = read_trace(next(server.log.parent.glob("trace.parquet*")))
     assert trace.requests == 3
     assert trace.session.tolist() == [0, 0, 1]
     assert trace.tool_names == ("bash",)
