@@ -86,8 +86,8 @@ def seal(*names: str) -> None:
         sys.modules[name].__class__ = Sealed
 
 
-def check_plugin_stands_back() -> list[str]:
-    """The lines that the plugin logs when it is on too, however often it is called."""
+def check_plugin_stands_back(model: Path) -> list[str]:
+    """What KVopt logs while engines are configured and the plugin is on too, however often it is loaded."""
     from vllm.config import SchedulerConfig
     from vllm.engine.arg_utils import EngineArgs
 
@@ -99,6 +99,8 @@ def check_plugin_stands_back() -> list[str]:
     before = SchedulerConfig.get_scheduler_cls, EngineArgs.create_engine_config
     plugin.register()
     plugin.register()
+    for _ in range(2):
+        engine_config(model, kvopt={})
     assert (SchedulerConfig.get_scheduler_cls, EngineArgs.create_engine_config) == before
     plugin.logger.removeHandler(handler)
     return lines
@@ -144,7 +146,7 @@ if __name__ == "__main__":
     check_vllm_alone(model)
     found = {
         "vllm": vllm.__file__,
-        "plugin": check_plugin_stands_back(),
+        "plugin": check_plugin_stands_back(model),
         "bad option": said_of_bad_option(model),
         "decisions": {name: decide(model, options) for name, options in OPTIONS.items()},
         "doctor": {finding.subject: finding.state for finding in examine({"KVOPT_CONFIG": "{}"})},

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from kvopt.workload import read_trace
+from vllm_copies import PATCH
 
 pytestmark = pytest.mark.slow
 
@@ -109,12 +110,13 @@ class Server:
 
 @pytest.fixture(scope="module")
 def servers(
-    tiny_model: Path, tmp_path_factory: pytest.TempPathFactory, patched_vllm: dict[str, str]
+    tiny_model: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[dict[str, Server]]:
     """One with KVopt by the plugin, one with it patched in and without plugins; together, as starting takes long."""
     made: dict[str, Server] = {}
     try:
-        for name, environment in {"plugin": {}, "patched": patched_vllm}.items():
+        for name in ["plugin"] if PATCH is None else ["plugin", "patched"]:
+            environment = request.getfixturevalue("patched_vllm") if name == "patched" else {}
             folder = tmp_path_factory.mktemp(name)
             options = {
                 "record": str(folder / "trace.parquet"),
@@ -139,7 +141,13 @@ def until(what: Any, wanted: Any, seconds: float = 15.0) -> Any:
     return found
 
 
-@pytest.mark.parametrize("hooks", ["plugin", "patched"])
+@pytest.mark.parametrize(
+    "hooks",
+    [
+        "plugin",
+        pytest.param("patched", marks=pytest.mark.skipif(PATCH is None, reason="there is no patch for this vLLM")),
+    ],
+)
 def test_sessions_metrics_and_a_trace(servers: dict[str, Server], hooks: str) -> None:
     server = servers[hooks]
     server.wait()

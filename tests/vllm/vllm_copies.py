@@ -6,15 +6,20 @@ import importlib.metadata
 import shutil
 from pathlib import Path, PurePath
 
+import pytest
 import vllm
 
 from kvopt.vllm.patching import examine_patch
 
 PACKAGE = Path(vllm.__file__).parent
+PATCH = examine_patch(PACKAGE).patch
+"""The patch for the installed vLLM, None where there is none."""
 
 
 def link_vllm(folder: Path) -> Path:
-    """Make `folder` a site-packages with a vLLM that can be patched; return it."""
+    """Make `folder` a site-packages with a vLLM that can be patched; return it. Skips where there is no patch."""
+    if PATCH is None:
+        pytest.skip(f"there is no patch for vLLM {vllm.__version__}")
     touched = [PurePath(path) for path in examine_patch(PACKAGE).files]
     copied = {PACKAGE.parent / path for path in touched if (PACKAGE.parent / path).exists()}
     for parent in {parent for path in touched for parent in path.parents if parent.name}:

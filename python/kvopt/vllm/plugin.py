@@ -22,6 +22,8 @@ logger = logging.getLogger("vllm.kvopt")  # below vLLM's own logger, so that it 
 
 _MARK = "_kvopt_wrapped"
 _SCHEDULER = "kvopt.vllm.Scheduler"
+_not_needed: list[str] = []
+"""Why the plugin did nothing, until it is said: when vLLM loads plugins, it may not have set its logging up."""
 
 
 def register() -> None:
@@ -33,7 +35,7 @@ def register() -> None:
 
     read_config()
     if is_patched():
-        _stand_back()
+        _not_needed.append("KVopt is patched into this vLLM; the plugin does nothing")
         return
     _wrap(SchedulerConfig, "get_scheduler_cls", _scheduler_class)
     # Only who makes a configuration has this module already; importing it here would slow every worker down.
@@ -63,16 +65,12 @@ def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     setattr(owner, name, wrapper)
 
 
-@functools.cache
-def _stand_back() -> None:
-    # Engines and workers, which know no engine arguments, would only repeat it.
-    if "vllm.engine.arg_utils" in sys.modules:
-        logger.info("KVopt is patched into this vLLM; the plugin does nothing")
-
-
 def configured(vllm_config: Any) -> None:
     """An engine was configured: metrics are served if it asks for KVopt. Raises ConfigError for a bad option."""
     config = active_config(vllm_config)
+    if config is not None and _not_needed:
+        logger.info(_not_needed[0])
+        _not_needed.clear()
     if config is not None and config.metrics:
         from kvopt.vllm.exporter import start_exporter
 
