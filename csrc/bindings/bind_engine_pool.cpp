@@ -7,12 +7,38 @@
 
 namespace kvopt::bindings {
 
+namespace {
+
+PyObject* get_num_free_blocks(PyObject* self, PyObject* /*unused*/) {
+  const auto value = reinterpret_cast<py::detail::instance*>(self)->get_value_and_holder();
+  const auto* pool = static_cast<const EnginePoolHandle*>(value.value_ptr());
+  if (pool == nullptr) {
+    PyErr_SetString(PyExc_TypeError, "EnginePool.__init__() was not called");
+    return nullptr;
+  }
+  return PyLong_FromUnsignedLong(pool->pool().free_blocks());
+}
+
+// An engine asks this for every running request in every step: a method of the interpreter's own, which costs a
+// fraction of a bound one.
+void add_free_count(const py::handle& type) {
+  static PyMethodDef method = {"get_num_free_blocks", get_num_free_blocks, METH_NOARGS,
+                               "get_num_free_blocks(self) -> int\n\n"
+                               "Blocks that nobody holds, without the null block."};
+  PyObject* made = PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type.ptr()), &method);
+  if (made == nullptr) throw py::error_already_set();
+  py::setattr(type, "get_num_free_blocks", py::reinterpret_steal<py::object>(made));
+}
+
+}  // namespace
+
 void bind_engine_pool(py::module_& m) {
-  py::class_<EnginePoolHandle>(
+  py::class_<EnginePoolHandle> type(
       m, "EnginePool",
       "The blocks of an engine that hands them out one by one and counts references itself: vLLM's BlockPool, native. "
-      "Block 0 is the null block. Blocks are EngineBlock objects. Not for use by several threads at once.")
-      .def(py::init<std::int64_t, const py::object&, bool, std::int64_t, double, const py::object&>(),
+      "Block 0 is the null block. Blocks are EngineBlock objects. Not for use by several threads at once.");
+  add_free_count(type);
+  type.def(py::init<std::int64_t, const py::object&, bool, std::int64_t, double, const py::object&>(),
            py::arg("blocks"), py::arg("policy") = "lru", py::kw_only(), py::arg("caching") = true,
            py::arg("block_tokens") = 16, py::arg("p_star") = 28600.0,
            py::arg("clock") = py::module_::import("time").attr("monotonic"),
@@ -108,9 +134,6 @@ void bind_engine_pool(py::module_& m) {
           "reset_prefix_cache", [](EnginePoolHandle& p) { return p.pool().reset(); },
           "Drop all content. False, with nothing changed, while blocks are held.")
       .def(
-          "get_num_free_blocks", [](const EnginePoolHandle& p) { return p.pool().free_blocks(); },
-          "Blocks that nobody holds, without the null block.")
-      .def(
           "get_usage",
           [](const EnginePoolHandle& p) {
             const double usable = p.pool().size() - 1.0;
@@ -182,6 +205,10 @@ void bind_engine_pool(py::module_& m) {
           "Go on from what the policy has learned elsewhere; before the first request. Raises PolicyStateError, with "
           "nothing changed, where it learns nothing, has learned already, or these bytes are foreign, truncated, "
           "damaged, of another version, policy or settings.")
+      .def_property_readonly(
+          "hits", [](const EnginePoolHandle& p) { return p.pool().hits(); }, "Cached blocks that requests took.")
+      .def_property_readonly(
+          "stored", [](const EnginePoolHandle& p) { return p.pool().stored(); }, "Blocks that got their first key.")
       .def_property_readonly(
           "failure", [](const EnginePoolHandle& p) { return p.pool().failure(); },
           "What went wrong in the policy; from then on the order is LRU. Empty: nothing did.")

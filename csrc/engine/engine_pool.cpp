@@ -80,6 +80,7 @@ void EnginePool::hold(std::span<const BlockId> blocks, bool hit, const RequestIn
     ++references_[b];
     changed_.push_back(b);
   }
+  if (hit) hits_ += changed_.size();
   storage_->order->on_held(changed_, hit, info);
 }
 

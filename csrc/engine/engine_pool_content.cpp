@@ -60,6 +60,7 @@ void EnginePool::store(const FullBlocks& full, const RequestInfo& info) {
                       .group = full.group,
                       .key = digest(full_key)});
   }
+  stored_ += stored.size();
   storage_->order->on_stored(stored, info);
 }
 
@@ -68,6 +69,7 @@ bool EnginePool::insert_key(BlockId block, BlockKey key, std::uint32_t tokens, c
   check_key(key);
   if (carries(block, key)) return false;
   if (add_key(block, key, tokens)) {
+    ++stored_;
     const bool free = storage_->order->runs() != nullptr && storage_->order->contains(block);
     if (free) storage_->order->on_held({&block, 1}, false, info);
     const StoredBlock stored{.block = block,

@@ -98,7 +98,7 @@ def test_any_policy_serves_the_engine(engine: Make, tmp_path: Path, policy: str,
 def test_the_pool_is_told_of_sessions_and_stop_reasons(engine: Make) -> None:
     from kvopt.policies import StopReason
 
-    server = engine(kvopt={"policy": "lru", "pool": "native", "simulation": VIRTUAL})
+    server = engine(kvopt={"policy": "cost-aware", "pool": "native", "simulation": VIRTUAL})
     pool = server.scheduler.kv_cache_manager.block_pool
     told = []
     free = pool.free_blocks

@@ -133,6 +133,8 @@ class EnginePool {
   // The keys that went since the last call, in order.
   std::vector<std::vector<std::uint8_t>> take_removed() { return std::exchange(removed_, {}); }
   std::uint64_t evictions() const { return evictions_; }  // cached blocks that were handed out
+  std::uint64_t hits() const { return hits_; }            // cached blocks that requests took
+  std::uint64_t stored() const { return stored_; }        // blocks that got their first key
 
   // Free blocks in the order in which they go. With a policy: those without content, then cached ones by last use.
   std::vector<BlockId> free_order() const;
@@ -159,6 +161,8 @@ class EnginePool {
   std::unique_ptr<Storage> storage_;
   bool note_removed_ = false;
   std::uint64_t evictions_ = 0;
+  std::uint64_t hits_ = 0;
+  std::uint64_t stored_ = 0;
   std::vector<std::vector<std::uint8_t>> removed_;
   std::vector<BlockId> changed_;  // scratch: the blocks of a call, without the null block
   std::vector<BlockId> freed_;    // scratch: those of them that lost the last reference

@@ -116,6 +116,7 @@ class OrderedBlockPool(ToldPolicy, block_pool.BlockPool):  # type: ignore[misc]
         """Give keys to the blocks of a request that became full."""
         if num_cached_blocks >= num_full_blocks:
             return
+        self.works_for(request)
         masked = {} if block_mask is None else {"block_mask": block_mask}
         self._caching_full_blocks = True
         try:

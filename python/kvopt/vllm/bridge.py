@@ -69,7 +69,6 @@ class NativeBlockPool(ToldPolicy, block_pool.BlockPool):  # type: ignore[misc]
         self.kv_event_queue: list[Any] = []
         self.metrics_collector = metrics_collector
         self._reuse_watchers: dict[int, Callable[[Any], None]] = {}
-        self._decides = native.runs is not None
         # Where nothing has to be done in Python, vLLM calls the native method at once.
         self.get_cached_block = native.get_cached_block
         self.get_num_free_blocks = native.get_num_free_blocks
@@ -77,10 +76,13 @@ class NativeBlockPool(ToldPolicy, block_pool.BlockPool):  # type: ignore[misc]
         self.move_block_hashes = native.move_block_hashes
         if metrics_collector is None:
             self.touch = native.touch  # type: ignore[method-assign]
+            if not self._decides and not enable_kv_cache_events:
+                self.get_new_blocks = native.get_new_blocks  # type: ignore[method-assign]
 
     def get_new_blocks(self, num_blocks: int) -> list[EngineBlock]:
         """Hand out free blocks with one reference each. Raises NotEnoughBlocksError."""
-        self._tell_miss()
+        if self._missed is not None:
+            self._tell_miss()
         blocks = self.native.get_new_blocks(num_blocks)
         if self._reuse_watchers:
             self._notify_reuse(blocks)
@@ -91,7 +93,7 @@ class NativeBlockPool(ToldPolicy, block_pool.BlockPool):  # type: ignore[misc]
                 self.metrics_collector.on_block_allocated(block)
         if self.enable_kv_cache_events:
             self._emit_block_removed_events(self.native.take_removed())
-        if self._decides:
+        if self._decides and self.native.failure:
             self._say_failure()
         return blocks
 
@@ -116,6 +118,7 @@ class NativeBlockPool(ToldPolicy, block_pool.BlockPool):  # type: ignore[misc]
 
     def unpin_blocks(self, blocks: Iterable[EngineBlock], on_reuse: Callable[[Any], None]) -> None:
         """Free blocks that stay readable until they are handed out again, of which `on_reuse` tells."""
+        self.__dict__.pop("get_new_blocks", None)  # from now on there is something to do in Python
         held = list(blocks)
         self.native.free_last(held)
         for block in held:
@@ -134,6 +137,7 @@ class NativeBlockPool(ToldPolicy, block_pool.BlockPool):  # type: ignore[misc]
         """Give keys to the blocks of a request that became full."""
         if num_cached_blocks >= num_full_blocks:
             return
+        self.works_for(request)
         self.native.cache_full_blocks(
             request.block_hashes,
             blocks,

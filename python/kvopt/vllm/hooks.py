@@ -32,6 +32,7 @@ class Hooks:
         hint_errors: client records that could not be read.
         requests: what is known of each request that the engine has, by id.
         tool_call_tokens: how many token ids tell a tool call.
+        count_blocks: tells, once a step, of the blocks that a pool counted by itself; None without such a pool.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Hooks:
         self.clock = clock
         self.errors: Counter[str] = Counter()
         self.hint_errors = 0
+        self.count_blocks: Callable[[], None] | None = None
         self.requests: dict[str, RequestView] = {}
         self.sessions = SessionTable()
         self._config = config
@@ -129,6 +131,8 @@ class Hooks:
             for request_id in output.num_scheduled_tokens:  # in the order of admission
                 if request_id in admitted:
                     self._admitted(request_id, admitted[request_id], now)
+        if self.count_blocks is not None:
+            self.count_blocks()
         self.emit(seen.Stepped(now, output.total_num_scheduled_tokens, running, waiting))
         self._spent(now)
 

@@ -11,6 +11,7 @@ from kvopt.vllm.observation import tool_call_ids
 from kvopt.vllm.pool_watch import watch_pool
 from kvopt.vllm.pools import PoolChoice, hash_natively
 from kvopt.vllm.publisher import SnapshotPublisher
+from kvopt.vllm.told_policy import ToldPolicy
 
 
 class Runtime:
@@ -113,8 +114,8 @@ class Runtime:
 
     def _tell_pool(self, request: Any) -> None:
         pool = self._scheduler.kv_cache_manager.block_pool
-        if hasattr(pool, "request_info"):
-            pool.request_info = self.hooks.info(request)
+        if isinstance(pool, ToldPolicy):
+            pool.works_for(request)
 
     def _recorder(self, block_tokens: int) -> Any:
         if self.config.record is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import Any
 
 from kvopt._core import EnginePool, RequestInfo
 
@@ -10,10 +12,18 @@ logger = logging.getLogger("vllm.kvopt")
 
 
 class ToldPolicy:
-    """Mixed into a block pool: passes on what is known of a request, and says once when the policy failed."""
+    """Mixed into a block pool: passes on what is known of a request, and says once when the policy failed.
+
+    Attributes:
+        info_of: what is known of a request of vLLM; None: nothing is. It must not raise.
+    """
+
+    info_of: Callable[[Any], RequestInfo] | None
 
     def _tell(self, order: EnginePool) -> None:
+        self.info_of = None
         self._order = order
+        self._decides = order.runs is not None
         self._missed: bytes | None = None
         self._told_failure = False
 
@@ -25,6 +35,11 @@ class ToldPolicy:
     @request_info.setter
     def request_info(self, info: RequestInfo) -> None:
         self._order.request_info = info
+
+    def works_for(self, request: Any) -> None:
+        """Tell the policy which request of vLLM the next calls are for."""
+        if self._decides and self.info_of is not None:
+            self._order.request_info = self.info_of(request)
 
     def expect_miss(self, key: bytes | None) -> None:
         """Note what a request looked up and did not find; the policy hears of it when room is made for the request."""
