@@ -29,8 +29,8 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "vllm"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from engines import Engine  # noqa: E402
-from tiny_model import make_model  # noqa: E402
+from engines import Engine
+from tiny_model import make_model
 
 RUNNING = 256
 BLOCK = 16
@@ -135,7 +135,10 @@ def main() -> None:
                     if row == "turnover":
                         engine.turn_over()
                     engine.step(row)
-        result = {engine.name: {row: statistics.median(times) * 1e6 for row, times in engine.times.items()} for engine in engines}
+        result = {
+            engine.name: {row: statistics.median(times) * 1e6 for row, times in engine.times.items()}
+            for engine in engines
+        }
         for engine in engines:
             engine.engine.shutdown()
     print(f"{type(engines[0].scheduler).__name__}, {RUNNING} running")

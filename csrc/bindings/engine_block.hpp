@@ -7,6 +7,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -41,11 +42,31 @@ struct EngineCore {
   PyObject* clock;            // owned; None: time does not matter
   PyObject* owner = nullptr;  // owned weak reference to what a block names as its pool
   RequestInfo info;
+  double decision_seconds = 0.0;            // that calls took in which the policy decides or is told
   std::vector<BlockId> ids;                 // scratch
   std::vector<const std::uint8_t*> hashes;  // scratch
 
  private:
   ~EngineCore();
+};
+
+// Adds the time until it goes to the core's decision_seconds; none where no policy decides.
+class DecisionTimer {
+ public:
+  explicit DecisionTimer(EngineCore& core) : core_(core), counts_(core.pool.runs() != nullptr) {
+    if (counts_) begin_ = std::chrono::steady_clock::now();
+  }
+  DecisionTimer(const DecisionTimer&) = delete;
+  DecisionTimer& operator=(const DecisionTimer&) = delete;
+  ~DecisionTimer() {
+    if (counts_)
+      core_.decision_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  EngineCore& core_;
+  bool counts_;
+  std::chrono::steady_clock::time_point begin_;
 };
 
 // Makes the type, once.

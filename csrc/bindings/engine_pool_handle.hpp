@@ -56,6 +56,7 @@ class EnginePoolHandle {
   EnginePool& pool() { return core_->pool; }
   const EnginePool& pool() const { return core_->pool; }
   EngineCore& core() { return *core_; }
+  const EngineCore& core() const { return *core_; }
   const py::list& blocks() const { return blocks_; }
 
   BlockId id(const py::handle& block) const {
@@ -75,12 +76,14 @@ class EnginePoolHandle {
                                  " are free");
     }
     ids.resize(count);
+    const DecisionTimer timer(*core_);
     pool().take(ids, core_->at_present());
     return to_list(ids);
   }
 
   void touch(const py::object& blocks, bool hit) {
     gather(blocks, nullptr);
+    const DecisionTimer timer(*core_);
     pool().hold(core_->ids, hit, core_->at_present());
   }
 
@@ -88,12 +91,14 @@ class EnginePoolHandle {
   py::object free_blocks(const py::object& blocks) {
     py::object others = py::none();
     gather(blocks, &others);
+    const DecisionTimer timer(*core_);
     pool().release(core_->ids, core_->at_present());
     return others;
   }
 
   void free_last(const py::object& blocks) {
     gather(blocks, nullptr);
+    const DecisionTimer timer(*core_);
     pool().release_last(core_->ids, core_->at_present());
   }
 
@@ -127,6 +132,7 @@ class EnginePoolHandle {
       for (const auto& item : mask) wanted.push_back(py::cast<bool>(item) ? 1 : 0);
       if (wanted.size() != ids.size()) throw ConfigError("block_mask is not as long as the blocks it is for");
     }
+    const DecisionTimer timer(*core_);
     pool().store({.blocks = ids.data(),
                   .hashes = core_->hashes.data(),
                   .wanted = mask.is_none() ? nullptr : wanted.data(),

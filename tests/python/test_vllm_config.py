@@ -57,6 +57,7 @@ def test_every_option_is_taken() -> None:
         ({"polcy": "lru"}, r"kvopt: unknown option 'polcy': did you mean 'policy'\? there are policy, pool, "),
         ({"zz": 1}, "unknown option 'zz': there are policy"),
         ({"policy": "costaware"}, "kvopt.policy: .*cost-aware"),
+        ({"policy": "costaware"}, "^(?!.*Known:)(?!.*min-bypass)"),
         ({"policy": "min"}, "needs to know the future"),
         ({"policy": ""}, "is not a text"),
         ({"pool": "none"}, "kvopt.pool: 'none' is not a choice: there are native, vllm, off"),
@@ -70,7 +71,8 @@ def test_every_option_is_taken() -> None:
         ({"prefill": {"k1": 0}}, "kvopt.prefill: k1: .* must be above 0"),
         ({"prefill": "prebel"}, "kvopt.prefill: .*preble"),
         ({"prefill": {"model": "llama-3.1-8b", "chip": "h1000"}}, "kvopt.prefill: .*h100"),
-        ({"prefill": {"model": "llama-3.1-8b"}}, "kvopt.prefill.chip: None is not a text"),
+        ({"prefill": {"model": "llama-3.1-8b"}}, "kvopt.prefill: a model needs a chip"),
+        ({"record": "trace.csv"}, r"kvopt.record: 'trace.csv': .* name a file \*.parquet"),
         ({"prefill": {"k4": 0}}, "unknown option 'k4'"),
         ({"simulation": {"memroy": 1}}, r"kvopt.simulation: unknown option 'memroy': did you mean 'memory'\?"),
         ({"simulation": []}, "kvopt.simulation: .* is not a table"),
@@ -112,9 +114,10 @@ def test_environment_as_text_and_files(tmp_path: Path) -> None:
     json = tmp_path / "c.json"
     json.write_text('{"policy": "lfu"}')
     found = [
-        read_config(None, {"KVOPT_CONFIG": given}) for given in ('{"policy": "lru"}', str(toml), str(bare), str(json))
+        read_config(None, {"KVOPT_CONFIG": given})
+        for given in ('{"policy": "lru"}', '{"kvopt": {"policy": "arc"}}', str(toml), str(bare), str(json))
     ]
-    assert [config and config.policy for config in found] == ["lru", "fifo", "slru", "lfu"]
+    assert [config and config.policy for config in found] == ["lru", "arc", "fifo", "slru", "lfu"]
 
 
 @pytest.mark.parametrize("given", ["nowhere.toml", "{", "[]", '{"policy": 3}'])

@@ -14,6 +14,7 @@ os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
 
 import importlib
 import importlib.util
+import logging
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -113,3 +114,22 @@ def engine(tiny_model: Path) -> Iterator[Callable[..., Any]]:
     yield make
     for one in made:
         one.shutdown()
+
+
+@pytest.fixture
+def log() -> Iterator[list[str]]:
+    """What KVopt logs, as lines; vLLM's own handler does not pass them on."""
+    lines: list[str] = []
+    logger = logging.getLogger("vllm.kvopt")
+
+    class Collect(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    handler = Collect()
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    yield lines
+    logger.removeHandler(handler)
+    logger.setLevel(level)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -17,24 +16,6 @@ from kvopt.errors import ConfigError
 from kvopt.vllm import plugin, scheduler, versions
 
 VIRTUAL = {"time": "virtual"}
-
-
-@pytest.fixture
-def log() -> Iterator[list[str]]:
-    """What KVopt logs, as lines; vLLM's own handler does not pass them on."""
-    lines: list[str] = []
-
-    class Collect(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            lines.append(record.getMessage())
-
-    handler = Collect()
-    plugin.logger.addHandler(handler)
-    level = plugin.logger.level
-    plugin.logger.setLevel(logging.INFO)
-    yield lines
-    plugin.logger.removeHandler(handler)
-    plugin.logger.setLevel(level)
 
 
 def test_entry_point_is_installed() -> None:

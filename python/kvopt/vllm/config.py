@@ -22,6 +22,7 @@ from kvopt.vllm.config_values import (
     number,
     one_of,
     optional,
+    parquet_file,
     reject_unknown,
     table,
     text,
@@ -49,8 +50,9 @@ def _policy(name: str, value: Any) -> str:
     try:
         policy, _ = _core.parse_policy(spec)
     except ValueError as error:
+        why = str(error).partition(" Known: ")[0]  # that list has policies, too, that need to know the future
         online = [info.name for info in _core.policies() if not info.offline]
-        raise ConfigError(f"{name}: {error}; there are {', '.join(online)}, and 'file.py:Class'") from None
+        raise ConfigError(f"{name}: {why} There are {', '.join(online)}, and 'file.py:Class'") from None
     if any(info.offline for info in _core.policies() if info.name == policy):
         raise ConfigError(f"{name}: {value!r} needs to know the future; a server cannot run it")
     return spec
@@ -67,7 +69,9 @@ def _prefill(name: str, value: Any) -> PrefillCost:
             reject_unknown(name, given, ("k0", "k1", "k2", "k3", "model", "chip", "tensor_parallel"))
             return PrefillCost(**{"k0": 0.0, "k1": 0.0, "k2": 0.0, "k3": 0.0, **given}, source=name)
         reject_unknown(name, given, ("model", "chip", "tensor_parallel"))
-        chip = chip_named(text(f"{name}.chip", given.get("chip")))
+        if "chip" not in given:
+            raise ConfigError(f"{name}: a model needs a chip, such as {{'model': {given['model']!r}, 'chip': 'h100'}}")
+        chip = chip_named(text(f"{name}.chip", given["chip"]))
         shards = whole(1, 1024)(f"{name}.tensor_parallel", given.get("tensor_parallel", 1))
         return chip_cost(model_geometry(text(f"{name}.model", given["model"])), chip, tensor_parallel=shards)
     except ConfigError as error:
@@ -133,7 +137,7 @@ class Config:
     lease_share: float = field(default=0.3, metadata={"check": number(0.0, LARGEST_LEASE_SHARE)})
     waiting: str = field(default="vllm", metadata={"check": one_of("vllm", "sessions")})
     hints: bool = field(default=True, metadata={"check": flag})
-    record: str | None = field(default=None, metadata={"check": optional(text)})
+    record: str | None = field(default=None, metadata={"check": optional(parquet_file)})
     record_limit: int = field(default=256 << 20, metadata={"check": byte_size})
     metrics: bool = field(default=True, metadata={"check": flag})
     strict: bool = field(default=False, metadata={"check": flag})
@@ -181,18 +185,16 @@ def read_config(vllm_config: Any = None, environment: Mapping[str, str] | None =
 
 
 def _parse_environment(given: str) -> Any:
+    is_toml = given.endswith(".toml")
     try:
-        if given.startswith("{"):
-            return json.loads(given)
-        content = Path(given).read_text(encoding="utf-8")
-        if not given.endswith(".toml"):
-            return json.loads(content)
-        options = tomllib.loads(content)
+        content = given if given.startswith("{") else Path(given).read_text(encoding="utf-8")
+        options = tomllib.loads(content) if is_toml else json.loads(content)
     except OSError as error:
         raise ConfigError(f"{ENVIRONMENT}: {given!r} is neither JSON nor a readable file: {error.strerror}") from error
     except ValueError as error:
-        raise ConfigError(f"{ENVIRONMENT}: {given[:60]!r}: {error}") from error
-    return options.get(KEY, options)
+        kind = "TOML" if is_toml else "JSON (a file in TOML must be called *.toml)"
+        raise ConfigError(f"{ENVIRONMENT}: {given[:60]!r} is no {kind}: {error}") from error
+    return options.get(KEY, options) if isinstance(options, Mapping) else options
 
 
 def _record(kind: type[Any], where: str, options: Mapping[str, Any], **more: Any) -> Any:

@@ -44,6 +44,14 @@ def one_of(*choices: str) -> Check:
     return check
 
 
+def parquet_file(name: str, value: Any) -> str:
+    """The name of a Parquet file."""
+    path: str = text(name, value)
+    if not path.endswith(".parquet"):
+        raise ConfigError(f"{name}: {path!r}: a trace is written as Parquet; name a file *.parquet")
+    return path
+
+
 def flag(name: str, value: Any) -> bool:
     """True or false."""
     if not isinstance(value, bool):

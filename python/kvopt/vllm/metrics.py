@@ -5,6 +5,7 @@ The metrics themselves, with their meaning, are in :data:`METRICS`; :mod:`kvopt.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from kvopt.vllm import observation as seen
 from kvopt.vllm.config import Config
 from kvopt.vllm.hooks import Hooks
 from kvopt.vllm.step_time import step_time
+from kvopt.vllm.told_policy import ToldPolicy
 from kvopt.vllm.versions import is_patched
 
 DECISION_BUCKETS = (5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 1e-2, 1e-1)
@@ -40,6 +42,7 @@ METRICS: dict[str, Metric] = {
     "evicted_blocks": Metric("counter", "Cached blocks that lost their content, by reason.", "reason"),
     "resets": Metric("counter", "Times that the prefix cache was cleared."),
     "forced_releases": Metric("counter", "Protections that ended before their time, by reason.", "reason"),
+    "slow_steps": Metric("counter", "Steps that KVopt held up for more than 50 ms."),
     "observer_errors": Metric("counter", "Events that an observer or a policy failed at.", "observer"),
     "hint_errors": Metric("counter", "Client records that could not be read."),
     "recorded_requests": Metric("counter", "Requests written to the trace."),
@@ -48,11 +51,14 @@ METRICS: dict[str, Metric] = {
     "free_blocks": Metric("gauge", "Blocks that a request could get now."),
     "sessions": Metric("gauge", "Sessions remembered."),
     "recorded_bytes": Metric("gauge", "Size of the trace written so far."),
-    "decision_seconds": Metric("histogram", "Time that a step spends in KVopt."),
+    "decision_seconds": Metric("histogram", "Time that a step spends in KVopt, its policy included."),
 }
 """Every metric, by its name without the prefix ``kvopt:``."""
 
-Labelled = dict[str, float]
+SLOW_STEP = 0.05
+"""Seconds of a step that KVopt may take before it says so: about what a step of a large model takes."""
+
+logger = logging.getLogger("vllm.kvopt")
 
 
 class EngineMetrics:
@@ -67,6 +73,7 @@ class EngineMetrics:
         self._evicted: Counter[str] = Counter()
         self._buckets = [0] * (len(DECISION_BUCKETS) + 1)
         self._decision_sum = 0.0
+        self._policy_sum = 0.0
         self.extra: dict[str, Any] = {}
         """Values of metrics that others keep, by name: numbers, or functions that give one."""
         self.labels = {
@@ -96,20 +103,40 @@ class EngineMetrics:
         elif isinstance(event, seen.Reset) and event.done:
             self._counts["resets"] += 1
 
+    def _policy_errors(self) -> dict[str, int]:
+        pool = self._manager.block_pool
+        return {"policy": 1} if isinstance(pool, ToldPolicy) and pool.failure else {}
+
     def take_decision(self, seconds: float) -> None:
-        """Add one step's time to the histogram."""
+        """Add to the histogram the time of one step: `seconds`, and what the policy took since the last call."""
+        pool = self._manager.block_pool
+        policy = 0.0
+        if isinstance(pool, ToldPolicy):
+            policy = pool.decision_seconds - self._policy_sum
+            self._policy_sum += policy
+        seconds += policy
         self._buckets[bisect_left(DECISION_BUCKETS, seconds)] += 1
         self._decision_sum += seconds
+        if seconds > SLOW_STEP:
+            self._counts["slow_steps"] += 1
+            if self._counts["slow_steps"] == 1:
+                logger.warning(
+                    "KVopt held a step up for %.0f ms, of which the policy %s took %.0f ms; kvopt:slow_steps_total "
+                    "goes on counting",
+                    seconds * 1e3,
+                    self.info["policy"],
+                    policy * 1e3,
+                )
 
     def snapshot(self) -> dict[str, Any]:
         """All values as JSON: a number, a table by label, or a histogram's counts by bucket and sum."""
         values: dict[str, Any] = {
             name: self._counts[name] for name in ("preemptions", "prompt_tokens", "hit_tokens", "saved_prefill_seconds")
         }
-        values |= {name: self._counts[name] for name in ("hit_blocks", "stored_blocks", "resets")}
+        values |= {name: self._counts[name] for name in ("hit_blocks", "stored_blocks", "resets", "slow_steps")}
         values["requests"] = dict(self._stops)
         values["evicted_blocks"] = dict(self._evicted)
-        values["observer_errors"] = dict(self._hooks.errors)
+        values["observer_errors"] = dict(self._hooks.errors) | self._policy_errors()
         values["hint_errors"] = self._hooks.hint_errors
         values["sessions"] = len(self._hooks.sessions)
         values["free_blocks"] = self._manager.block_pool.get_num_free_blocks()

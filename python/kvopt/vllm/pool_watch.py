@@ -1,8 +1,8 @@
 """Stored, hit and evicted blocks as events, whatever pool holds them.
 
 The native pool counts by itself and is asked once a step, which makes at most one event of a kind. vLLM's block pool
-calls its own methods by name on the instance, so a wrapper put there sees every block; the cost is a call a request, and
-a call a block for evictions.
+calls its own methods by name on the instance, so a wrapper put there sees every block; the cost is a call a request,
+and a call a block for evictions.
 """
 
 from __future__ import annotations

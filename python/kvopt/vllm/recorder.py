@@ -25,7 +25,7 @@ class TraceRecorder:
     """Writes the requests of one engine, until it is closed or `limit` bytes are written.
 
     A file that exists is never written over: with ``trace.parquet`` there, ``trace-2.parquet`` is made.
-    Raises ConfigError when the folder is missing or not writable, or when `path` is not named as Parquet.
+    Raises ConfigError when the folder is missing or not writable.
 
     Attributes:
         path: where the trace will be.
@@ -35,8 +35,6 @@ class TraceRecorder:
 
     def __init__(self, path: str | os.PathLike[str], block_tokens: int, *, limit: int) -> None:
         wanted = check_output(path)
-        if wanted.suffix != ".parquet":
-            raise ConfigError(f"record: {str(wanted)!r}: a trace is written as Parquet; name a file *.parquet")
         self.path, self._journal = _open_free(wanted, block_tokens)
         self._limit = limit
         self._rows: dict[str, int] = {}

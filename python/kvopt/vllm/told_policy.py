@@ -45,6 +45,16 @@ class ToldPolicy:
         """Note what a request looked up and did not find; the policy hears of it when room is made for the request."""
         self._missed = key
 
+    @property
+    def failure(self) -> str:
+        """What went wrong in the policy; from then on LRU decides. Empty: nothing did."""
+        return self._order.failure
+
+    @property
+    def decision_seconds(self) -> float:
+        """Time spent on the policy so far, in seconds."""
+        return self._order.decision_seconds
+
     def _tell_miss(self) -> None:
         if self._missed is not None:
             self._order.note_miss(self._missed)
