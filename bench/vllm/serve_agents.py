@@ -57,7 +57,7 @@ class Load:
     """
 
     agents: int = 8
-    conversations: int = 3
+    conversations: int = 2
     system: int = 256
     pause: float = 1.5
     chats: float = 1.0

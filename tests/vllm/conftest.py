@@ -117,19 +117,16 @@ def engine(tiny_model: Path) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def log() -> Iterator[list[str]]:
-    """What KVopt logs, as lines; vLLM's own handler does not pass them on."""
+def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What KVopt logs, as lines; vLLM's own handler does not pass them on, and its first engine drops all others."""
     lines: list[str] = []
     logger = logging.getLogger("vllm.kvopt")
+    handle = logger.handle
 
-    class Collect(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            lines.append(record.getMessage())
+    def noted(record: logging.LogRecord) -> None:
+        lines.append(record.getMessage())
+        handle(record)
 
-    handler = Collect()
-    logger.addHandler(handler)
-    level = logger.level
-    logger.setLevel(logging.INFO)
-    yield lines
-    logger.removeHandler(handler)
-    logger.setLevel(level)
+    monkeypatch.setattr(logger, "handle", noted)
+    monkeypatch.setattr(logger, "isEnabledFor", lambda level: level >= logging.INFO)
+    return lines

@@ -174,7 +174,7 @@ def test_a_storm_of_aborts(engine: Make) -> None:
     assert server.scheduler.kv_cache_manager.block_pool.get_num_free_blocks() == 29
 
 
-def test_hints_that_lie_or_are_malformed(engine: Make) -> None:
+def test_hints_that_lie_or_are_malformed(engine: Make, log: list[str]) -> None:
     server = engine(kvopt={"retention": "index", "simulation": VIRTUAL})
     lies: list[dict[str, Any]] = [
         {"kvopt_ttl": -1},
@@ -191,4 +191,5 @@ def test_hints_that_lie_or_are_malformed(engine: Make) -> None:
     server.run()
     assert len(server.reasons) == len(lies)
     assert server.scheduler.kvopt.hooks.hint_errors == len(lies)
+    assert len([line for line in log if "a client's record cannot be read" in line]) == 1
     assert server.scheduler.kvopt.hooks.errors == {}
