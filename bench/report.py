@@ -137,6 +137,20 @@ def memory_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
         yield table(("what", "figure", "note"), rows)
 
 
+def simulate_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
+    rows = []
+    for info, stats in of_question(benchmarks, "simulate"):
+        beside = ""
+        if peer := info.get("mocker_seconds"):
+            ratios = [theirs / ours for theirs, ours in zip(peer, info["ours_seconds"], strict=True)]
+            beside = f"{median(ratios):.1f} × Dynamo's mocker ({min(ratios):.1f} to {max(ratios):.1f})"
+        speed = f"{info['requests'] / stats['median']:,.0f}"
+        rows.append((info["trace"], f"{stats['median']:.2f} s", speed, beside))
+    if rows:
+        yield "### The timed simulator\n"
+        yield table(("trace", "run", "requests/s", "beside"), rows)
+
+
 def of_question(benchmarks: list[dict[str, Any]], question: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     for benchmark in benchmarks:
         if benchmark["extra_info"].get("question") == question:
@@ -155,6 +169,7 @@ def main(paths: list[str]) -> None:
         capacity_table,
         pool_table,
         memory_table,
+        simulate_table,
     ]
     for section in sections:
         for text in section(benchmarks):

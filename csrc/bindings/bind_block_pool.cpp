@@ -12,6 +12,7 @@
 #include "bindings/rule.hpp"
 #include "kvopt/block_pool.hpp"
 #include "kvopt/error.hpp"
+#include "simulator/request.hpp"
 
 namespace kvopt::bindings {
 
@@ -72,6 +73,24 @@ Lifetime to_lifetime(const std::string& lifetime) {
   if (lifetime == "fixed") return Lifetime::kFixed;
   if (lifetime == "refresh") return Lifetime::kRefresh;
   throw ConfigError("lifetime is '" + lifetime + "'; it must be 'fixed' or 'refresh'");
+}
+
+LeaseId lease(PythonPool& p, const Allocation& allocation, std::int64_t n, double deadline, double now) {
+  const std::size_t blocks = to_size(n, "n");
+  return p.call([&](BlockPool& pool) { return pool.lease(allocation, blocks, deadline, now); });
+}
+
+void retain(PythonPool& p, const Allocation& allocation, std::int64_t first, std::int64_t n, std::int64_t priority,
+            double duration, const std::string& lifetime, double now) {
+  if (priority < 0 || priority > kMaxPriority) {
+    throw ConfigError("priority " + std::to_string(priority) + "; it must be 0 to 100");
+  }
+  const std::size_t start = to_size(first, "first");
+  const std::size_t blocks = to_size(n, "n");
+  const Lifetime kind = to_lifetime(lifetime);
+  p.call([&](BlockPool& pool) {
+    pool.retain(allocation, start, blocks, static_cast<std::uint8_t>(priority), duration, kind, now);
+  });
 }
 
 std::unique_ptr<PythonPool> make_pool(std::int64_t capacity, const py::object& policy, const std::string& rule,
@@ -187,12 +206,18 @@ void bind_block_pool(py::module_& m) {
       .def(
           "lease",
           [](PythonPool& p, const PythonAllocation& a, std::int64_t n, double deadline, double now) {
-            const std::size_t blocks = to_size(n, "n");
-            return p.call([&](BlockPool& pool) { return pool.lease(a.allocation, blocks, deadline, now); });
+            return lease(p, a.allocation, n, deadline, now);
           },
           py::arg("allocation"), py::arg("n"), py::kw_only(), py::arg("deadline"), py::arg("now"),
           "Pin the first n committed blocks until the deadline. Returns the lease's id. Raises LeaseError beyond the "
           "budget.")
+      .def(
+          "lease",
+          [](PythonPool& p, const simulator::Request& r, std::int64_t n, double deadline, double now) {
+            return lease(p, r.allocation, n, deadline, now);
+          },
+          py::arg("allocation"), py::arg("n"), py::kw_only(), py::arg("deadline"), py::arg("now"),
+          "The same of what a request of a simulation holds.")
       .def(
           "end_lease",
           [](PythonPool& p, LeaseId lease, double now) {
@@ -203,23 +228,21 @@ void bind_block_pool(py::module_& m) {
       .def(
           "retain",
           [](PythonPool& p, const PythonAllocation& a, std::int64_t first, std::int64_t n, std::int64_t priority,
-             double duration, const std::string& lifetime, double now) {
-            if (priority < 0 || priority > kMaxPriority) {
-              throw ConfigError("priority " + std::to_string(priority) + "; it must be 0 to 100");
-            }
-            const std::size_t start = to_size(first, "first");
-            const std::size_t blocks = to_size(n, "n");
-            const Lifetime kind = to_lifetime(lifetime);
-            p.call([&](BlockPool& pool) {
-              pool.retain(a.allocation, start, blocks, static_cast<std::uint8_t>(priority), duration, kind, now);
-            });
-          },
+             double duration, const std::string& lifetime,
+             double now) { retain(p, a.allocation, first, n, priority, duration, lifetime, now); },
           py::arg("allocation"), py::arg("first"), py::arg("n"), py::kw_only(), py::arg("priority"),
           py::arg("duration") = kNever, py::arg("lifetime") = "fixed", py::arg("now"),
           "Set the retention priority (0 to 100, default 35) of n committed blocks for `duration` seconds, after which "
-          "it "
-          "is the default again. lifetime: 'fixed', or 'refresh' (a hit renews it). Raises ConfigError, "
+          "it is the default again. lifetime: 'fixed', or 'refresh' (a hit renews it). Raises ConfigError, "
           "StaleBlockError.")
+      .def(
+          "retain",
+          [](PythonPool& p, const simulator::Request& r, std::int64_t first, std::int64_t n, std::int64_t priority,
+             double duration, const std::string& lifetime,
+             double now) { retain(p, r.allocation, first, n, priority, duration, lifetime, now); },
+          py::arg("allocation"), py::arg("first"), py::arg("n"), py::kw_only(), py::arg("priority"),
+          py::arg("duration") = kNever, py::arg("lifetime") = "fixed", py::arg("now"),
+          "The same of what a request of a simulation holds.")
       .def_property_readonly(
           "honours_priority", [](const PythonPool& p) { return p.pool().honours_priority(); },
           "Whether retain() has an effect: the pool was built for it, and the policy looks at priorities.")

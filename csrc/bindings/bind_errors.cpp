@@ -44,6 +44,10 @@ void bind_errors(py::module_& /*m*/) {
       raise("PoolError", e.what());
     } catch (const PolicyError& e) {
       raise("PolicyError", e.what());
+    } catch (const SchedulerError& e) {
+      raise("SchedulerError", e.what());
+    } catch (const SimulationError& e) {
+      raise("SimulationError", e.what());
     } catch (const Error& e) {
       raise("KvoptError", e.what());
     }

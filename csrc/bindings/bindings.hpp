@@ -16,5 +16,8 @@ void bind_engine_block(pybind11::module_& m);
 void bind_engine_pool(pybind11::module_& m);
 void bind_block_hash(pybind11::module_& m);
 void bind_scoring(pybind11::module_& m);
+void bind_metrics(pybind11::module_& m);
+void bind_request(pybind11::module_& m);
+void bind_simulation(pybind11::module_& m);
 
 }  // namespace kvopt::bindings

@@ -7,6 +7,7 @@ PYBIND11_MODULE(_core, m) {
   bind_build_info(m);
   bind_prefix_trace(m);
   bind_policy(m);
+  bind_request(m);
   bind_block_pool(m);
   bind_replay(m);
   bind_upper_bound(m);
@@ -14,4 +15,6 @@ PYBIND11_MODULE(_core, m) {
   bind_engine_pool(m);
   bind_block_hash(m);
   bind_scoring(m);
+  bind_metrics(m);
+  bind_simulation(m);
 }

@@ -19,6 +19,8 @@ class PythonPool {
   PythonPool(const PoolOptions& options, std::unique_ptr<Policy> policy) : pool_(options, std::move(policy)) {}
 
   const BlockPool& pool() const { return pool_; }
+  // For a native engine that serves a run from it. It calls out to Python between its calls to the pool only.
+  BlockPool& served() { return pool_; }
 
   // Calls change(pool). Throws PoolError when a call is under way already.
   template <class Change>

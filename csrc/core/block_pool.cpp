@@ -150,6 +150,23 @@ std::size_t BlockPool::match(Keys keys) const {
   return hit;
 }
 
+BlockPool::Probe BlockPool::probe(Keys keys) const {
+  Probe probe;
+  if (options_.rule == Rule::kPrefix) {
+    const Path path = walk(keys, keys.count);
+    probe.hit = path.hit;
+    probe.idle = static_cast<std::uint32_t>(available_on(path.tail, path.in_tail, false));
+    return probe;
+  }
+  for (std::size_t i = 0; i < keys.count; ++i) {
+    const RunId r = run_with_key(kNoRun, keys, i);
+    if (r == kNoRun) break;
+    ++probe.hit;
+    probe.idle += runs_.references[r] == 0 ? 1 : 0;
+  }
+  return probe;
+}
+
 void BlockPool::blocks_of(const Allocation& allocation, std::span<BlockId> out) const {
   check_live(allocation);
   if (out.size() < allocation.size()) {

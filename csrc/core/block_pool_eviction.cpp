@@ -18,7 +18,7 @@ void BlockPool::take_room(std::vector<BlockId>& out, std::size_t n, Time now, bo
   const std::size_t ready = std::min<std::size_t>(n, storage_->empty.size());
   if (n > ready) choose_victims(n - ready, now);
   storage_->empty.take(ready, out);
-  if (n > ready) remove_victims(out, DropReason::kCapacity);
+  if (n > ready) remove_victims(out, DropReason::kCapacity, now);
   stats_.new_blocks += n;
 }
 
@@ -79,7 +79,8 @@ void BlockPool::refuse_victim(RunId r) const {
 }
 
 // Takes what choose_victims() found off the deep ends of its runs; the blocks go to `out`, the deepest first.
-void BlockPool::remove_victims(std::vector<BlockId>& out, DropReason reason) {
+void BlockPool::remove_victims(std::vector<BlockId>& out, DropReason reason, Time now) {
+  evicted_ = {};
   SlotArena& arena = storage_->arena;
   for (const auto& [r, blocks] : victims_) {
     const bool whole = blocks == runs_.length[r];
@@ -87,6 +88,9 @@ void BlockPool::remove_victims(std::vector<BlockId>& out, DropReason reason) {
     const std::uint32_t first = runs_.first_slot[r] + runs_.length[r] - blocks;
     const BlockId* ids = arena.blocks(first);
     policy_->on_evicted(r, *arena.keys(first), blocks);
+    evicted_.blocks += blocks;
+    evicted_.idle_s += blocks * (now - runs_.last_use[r]);
+    evicted_.hits += std::uint64_t{blocks} * runs_.hits[r];
     out.insert(out.end(), std::make_reverse_iterator(ids + blocks), std::make_reverse_iterator(ids));
     arena.release({first, blocks});
     evictable_ -= blocks;
@@ -110,7 +114,7 @@ std::vector<BlockId> BlockPool::evict(std::size_t n, Time now) {
   }
   std::vector<BlockId> evicted;
   choose_victims(n, now);
-  remove_victims(evicted, DropReason::kExplicit);
+  remove_victims(evicted, DropReason::kExplicit, now);
   for (const BlockId b : evicted) storage_->empty.add(b);
   finish(now);
   return evicted;

@@ -91,6 +91,29 @@ void a_refused_request_changes_nothing() {
   CHECK_EQUAL(s.match({7, 8}), 0U);
 }
 
+// A probe tells what is cached and how much of it a request would take from the evictable blocks; an eviction, how long
+// what it took had been idle.
+void probes_and_evictions_tell_what_they_took() {
+  for (const Rule rule : {Rule::kPrefix, Rule::kFlat}) {
+    Server s({.capacity = 6, .rule = rule});
+    s.now = 2.0;
+    s.serve({1, 2, 3, 4});
+    Allocation held = s.hold({1, 2, 9});
+    const Numbers wanted = {1, 2, 3, 4, 5};
+    const BlockPool::Probe probe = s.pool.probe(Server::keys(wanted));
+    CHECK_EQUAL(probe.hit, 4U);
+    CHECK_EQUAL(probe.idle, 2U);
+    s.pool.extend(held, 3, {.now = 10.0});  // one empty, both of the others
+    CHECK_EQUAL(s.pool.evicted().blocks, 2U);
+    CHECK_EQUAL(s.pool.evicted().idle_s, 16.0);
+    CHECK_EQUAL(s.pool.evicted().hits, 0U);
+    s.pool.release(held, {.now = 12.0});
+    s.pool.evict(1, 13.0);
+    CHECK_EQUAL(s.pool.evicted().blocks, 1U);
+    CHECK_EQUAL(s.pool.evicted().idle_s, 1.0);
+  }
+}
+
 // Blocks without a key are empty as soon as they are released, and used before anything is evicted.
 void blocks_without_a_key_go_first() {
   Server s({.capacity = 4});
@@ -269,6 +292,7 @@ int main() {
                   {"duplicates are hit wherever they go on", duplicates_are_hit_wherever_they_go_on},
                   {"digests may collide", digests_may_collide},
                   {"a refused request changes nothing", a_refused_request_changes_nothing},
+                  {"probes and evictions tell what they took", probes_and_evictions_tell_what_they_took},
                   {"blocks without a key go first", blocks_without_a_key_go_first},
                   {"forgotten content is never hit", forgotten_content_is_never_hit},
                   {"what is forgotten counts nowhere", what_is_forgotten_counts_nowhere},

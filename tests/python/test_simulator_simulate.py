@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kvopt.cache import BlockPool
 from kvopt.cost import CHIPS, MODELS, chip_cost
 from kvopt.errors import ConfigError, SimulationError, UnknownPolicyError, UnknownSchedulerError
-from kvopt.metrics import CAUSES
+from kvopt.metrics import CAUSES, Collector
 from kvopt.policies import DummyPolicy
-from kvopt.scheduler import Request
+from kvopt.scheduler import FifoScheduler
 from kvopt.simulator import (
     ClientOptions,
     Limits,
@@ -22,11 +23,12 @@ from kvopt.simulator import (
     SimulationOptions,
     SimulationResult,
     load_profile,
-    server,
     simulate,
 )
-from kvopt.simulator.memory import Memory, shared_blocks
+from kvopt.simulator.engine import simulation
 from kvopt.simulator.preemption import PREEMPTION
+from kvopt.simulator.requests import RequestSource
+from kvopt.simulator.threads import find_threads
 from kvopt.workload import CodingAgents
 from kvopt.workload.base import Trace
 from served_traces import Sent, events, serve, serve_all, served_trace
@@ -179,37 +181,44 @@ def test_any_model_of_time_will_do() -> None:
         serve_all(trace, 10, Broken())
 
 
-class Stuck(Memory):
-    """Has room for nobody."""
-
-    def fits(self, request: Request, hit: int) -> bool:
-        return False
-
-
-def test_a_stall_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "Memory", Stuck)
-    with pytest.raises(SimulationError, match=r"stalls at 0.000 s: 0 running, 1 waiting, 0 of 10 blocks held"):
-        serve(served_trace([Sent(0, 9, 5)]), 10, TIME)
-
-
-class Leaky(Memory):
-    """Forgets to note evictions."""
-
-    def check(self) -> list[str]:
-        return [*super().check(), "one block is missing"]
+def run_on(pool: BlockPool, trace: Trace) -> Collector:
+    """Serve a trace from a pool, whose blocks others may hold."""
+    threads, collector = find_threads(trace), Collector()
+    simulation(
+        pool,
+        RequestSource(trace, threads),
+        threads.table(),
+        trace.time,
+        collector,
+        FifoScheduler(),
+        TIME,
+        limits=Limits(),
+        clients=ClientOptions("open"),
+    ).run()
+    collector.read()
+    return collector
 
 
-def test_books_that_do_not_balance_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "Memory", Leaky)
-    with pytest.raises(SimulationError, match="the books do not balance: one block is missing"):
-        serve(served_trace([Sent(0, 9, 5)]), 10, TIME)
+def test_a_stall_says_why() -> None:
+    pool = BlockPool(10, "lru")
+    held = pool.acquire(np.empty(0, np.uint64), 8, now=0.0)
+    message = (
+        "the simulation stalls at 0.000 s: 0 running, 1 waiting, 8 of 10 blocks held, 2 free; "
+        "the next request, 0, needs 3 blocks for 9 tokens"
+    )
+    with pytest.raises(SimulationError, match=message):
+        run_on(pool, served_trace([Sent(0, 9, 5)]))
+    assert held.live
 
 
-def test_shared_blocks() -> None:
-    chain = np.array([5, 6, 7, 8], np.uint64)
-    assert shared_blocks(chain, np.array([5, 6, 9, 8], np.uint64), 4) == 2
-    assert shared_blocks(chain, chain, 3) == 3
-    assert shared_blocks(chain, np.array([1, 6], np.uint64), 2) == 0
+def test_books_that_do_not_balance_are_an_error() -> None:
+    trace = served_trace([Sent(0, 9, 5)])
+    assert run_on(BlockPool(10, "lru"), trace).totals.finished == 1
+    pool = BlockPool(10, "lru")
+    held = pool.acquire(np.empty(0, np.uint64), 2, now=0.0)
+    with pytest.raises(SimulationError, match="the books do not balance: 2 blocks are held by nobody's request"):
+        run_on(pool, trace)
+    assert held.live
 
 
 def test_profiles(tmp_path: Path) -> None:

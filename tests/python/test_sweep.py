@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import signal
+import socket
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -154,6 +156,15 @@ def test_memory_of_a_model_and_the_built_in_workload(tmp_path: Path) -> None:
 def test_missing_ray_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     assert "pip install 'kvopt[ray]'" in fails("sweep", write_spec(tmp_path), "-o", tmp_path / "out.parquet", "--ray")
+
+
+def test_a_ray_that_cannot_be_reached_is_a_typed_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(is_initialized=lambda: False))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]  # nobody listens there once it is closed
+    for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
+        said = fails("sweep", write_spec(tmp_path), "-o", tmp_path / "out.parquet", "--ray", address)
+        assert f"--ray {address}: cannot be reached" in said
 
 
 @pytest.mark.slow

@@ -127,6 +127,13 @@ class BlockPool {
   // How many leading keys are cached. No effect.
   std::size_t match(Keys keys) const;
 
+  struct Probe {
+    std::uint32_t hit = 0;   // leading blocks that are cached
+    std::uint32_t idle = 0;  // of these, those that nobody holds: evictable now, but not once a request holds them
+  };
+  // match(), and what a request would take from the evictable blocks with its hits.
+  Probe probe(Keys keys) const;
+
   // References the longest cached prefix (of at most max_hit blocks) and total - hit empty blocks into `allocation`,
   // evicting as needed; with reclaim_leases also ends leases, latest deadline first, rather than fail. Throws
   // NotEnoughBlocksError, or ReferenceCountError when as many hold the prefix already as can be counted (65,535).
@@ -163,6 +170,14 @@ class BlockPool {
   // Ends leases and retentions whose deadline is not after now; returns how many runs and leases. Costs only what is
   // due. Acquire, extend, evict and lease do it first, also when they then refuse.
   std::size_t expire(Time now);
+
+  struct Evicted {
+    std::uint32_t blocks = 0;
+    double idle_s = 0;       // since their last use, added up
+    std::uint64_t hits = 0;  // that they had had, added up
+  };
+  // What the last eviction, by whichever call, took away.
+  const Evicted& evicted() const { return evicted_; }
 
   // Evicts exactly n blocks, returned in the order of eviction, or throws NotEnoughBlocksError.
   std::vector<BlockId> evict(std::size_t n, Time now);
@@ -217,7 +232,7 @@ class BlockPool {
   void choose_victims(std::size_t n, Time now);
   void restore(RunId r, Time now);
   [[noreturn]] void refuse_victim(RunId r) const;
-  void remove_victims(std::vector<BlockId>& out, DropReason reason);
+  void remove_victims(std::vector<BlockId>& out, DropReason reason, Time now);
 
   RunId new_run(RunId parent, std::uint32_t depth);
   RunId split(RunId r, std::uint32_t at);
@@ -246,6 +261,7 @@ class BlockPool {
   std::vector<RunId> changed_;   // scratch: those of them that changed sides
   std::vector<Victim> victims_;  // scratch
   PoolStats stats_;
+  Evicted evicted_;
 };
 
 }  // namespace kvopt

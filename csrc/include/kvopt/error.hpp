@@ -64,4 +64,14 @@ struct PolicyError : Error {
   using Error::Error;
 };
 
+// A scheduler broke its side of the contract.
+struct SchedulerError : Error {
+  using Error::Error;
+};
+
+// A simulation cannot go on, or its books do not balance.
+struct SimulationError : Error {
+  using Error::Error;
+};
+
 }  // namespace kvopt

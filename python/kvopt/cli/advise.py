@@ -127,7 +127,7 @@ def advise(
     from kvopt.simulator.server import SimulationOptions
     from kvopt.simulator.step_time import load_profile
     from kvopt.simulator.sweep import Loaders, ServerSetup
-    from kvopt.simulator.sweep.run import available_cores
+    from kvopt.simulator.workers import available_cores
 
     if capacity is not None and memory is not None:
         raise click.UsageError("--capacity and --memory are two ways to say one range", ctx)

@@ -96,6 +96,7 @@ DEFAULT_POLICIES = ("lru", "cost-aware")
     metavar="N",
     help="Runs with arrivals drawn anew, for confidence intervals; 1: the arrivals of the trace.",
 )
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Processes.")
 @click.option("--json", "json_file", type=OUTPUT, metavar="FILE", help="Also write everything measured as JSON.")
 @click.option("--events", "events_file", type=OUTPUT, metavar="FILE", help="Also write every event as Parquet.")
 @click.pass_context
@@ -120,6 +121,7 @@ def simulate(
     tier: str | None,
     bounded: bool,
     seeds: int,
+    jobs: int,
     json_file: Path | None,
     events_file: Path | None,
     trace: Path | None,
@@ -173,6 +175,7 @@ def simulate(
             options=options,
             seeds=seeds,
             events=events_file is not None,
+            jobs=jobs,
             progress=progress,
         )
     if json_file is not None:

@@ -6,10 +6,10 @@ and series of bounded length in both.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
-from kvopt.metrics.events import EventKind, EventLog
+from kvopt import _core
+from kvopt.metrics.events import EventLog
 from kvopt.metrics.sample import ExactSample, QuantileSketch, Sample
 from kvopt.metrics.series import TimeSeries
 
@@ -74,7 +74,10 @@ class Totals:
 
 
 class Collector:
-    """The books of one run; `exact` as in the module's text. With `log`, events are kept too."""
+    """The books of one run; `exact` as in the module's text. With `log`, events are kept too.
+
+    `native` is what the core fills; :meth:`read` takes the totals from it.
+    """
 
     def __init__(self, *, exact: bool = True, log: EventLog | None = None, points: int = 400) -> None:
         self.totals = Totals()
@@ -89,37 +92,15 @@ class Collector:
             ("arrivals", "prompt_tokens", "hit_tokens", "prefilled_tokens", "evictions", "preemptions"),
             points,
         )
+        self.native = _core.Collector(
+            [sample.native for sample in self.latency.values()],
+            self.eviction_age.native,
+            self.series.native,
+            None if log is None else log.native,
+        )
 
-    def prefilled(self, cause: str, tokens: int, ms: float) -> None:
-        """Add prefilled tokens to a cause."""
-        self.prefill.tokens[cause] += tokens
-        self.prefill.ms[cause] += ms
-
-    def event(self, time: float, kind: EventKind, request: int, amount: int) -> None:
-        """Log an event, where there is a log."""
-        if self.log is not None:
-            self.log.add(time, kind, request, amount)
-
-    def evicted(self, time: float, request: int, blocks: int, age: float, hits: int) -> None:
-        """Note `blocks` evicted together for a request: the mean seconds since their last use, their hits added up."""
-        age = max(age, 0.0)
-        self.totals.evictions += blocks
-        self.totals.evicted_hits += hits
-        self.totals.wasted_block_s += blocks * age
-        self.eviction_age.add(age, blocks)
-        self.series.count(time, "evictions", blocks)
-        self.event(time, EventKind.EVICTED, request, blocks)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All figures as JSON values (NaN where there is nothing)."""
-        return {
-            "totals": asdict(self.totals),
-            "prefill": {
-                cause: {"tokens": self.prefill.tokens[cause], "seconds": self.prefill.ms[cause] / 1000}
-                for cause in CAUSES
-            },
-            "latency_s": {name: asdict(sample.distribution()) for name, sample in self.latency.items()},
-            "latency_histogram": {name: sample.histogram() for name, sample in self.latency.items()},
-            "eviction_age_s": asdict(self.eviction_age.distribution()),
-            "series": self.series.to_dict(),
-        }
+    def read(self) -> None:
+        """Take over totals and prefilled tokens, once a run is over."""
+        self.totals = Totals(**self.native.totals())
+        tokens, ms = self.native.prefill_tokens, self.native.prefill_ms
+        self.prefill = PrefillLedger(dict(zip(CAUSES, tokens, strict=True)), dict(zip(CAUSES, ms, strict=True)))

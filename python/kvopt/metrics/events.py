@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 import os
-from array import array
 from typing import BinaryIO
 
+from kvopt import _core
 from kvopt.output_file import write_output
 
 
@@ -34,29 +34,24 @@ class EventKind(enum.IntEnum):
 
 
 class EventLog:
-    """Rows in the order of happening, 25 bytes each."""
+    """Rows in the order of happening, 25 bytes each; `native` is what holds them, to which the core adds too."""
 
     def __init__(self) -> None:
-        self._time = array("d")
-        self._kind = array("B")
-        self._request = array("q")
-        self._amount = array("q")
+        self.native = _core.EventLog()
 
     def add(self, time: float, kind: EventKind, request: int, amount: int) -> None:
         """Note an event at `time` (seconds) of a request (its place in the trace)."""
-        self._time.append(time)
-        self._kind.append(kind)
-        self._request.append(request)
-        self._amount.append(amount)
+        self.native.add(time, kind, request, amount)
 
     def __len__(self) -> int:
-        return len(self._time)
+        return len(self.native)
 
     def rows(self) -> list[tuple[float, str, int, int]]:
         """All events as (seconds, kind, request, amount)."""
         names = [kind.name.lower() for kind in EventKind]
-        kinds = [names[kind] for kind in self._kind]
-        return list(zip(self._time, kinds, self._request, self._amount, strict=True))
+        log = self.native
+        kinds = [names[kind] for kind in log.kind.tolist()]
+        return list(zip(log.time.tolist(), kinds, log.request.tolist(), log.amount.tolist(), strict=True))
 
 
 def write_events(path: str | os.PathLike[str], runs: list[tuple[dict[str, object], EventLog]]) -> None:
@@ -72,10 +67,10 @@ def write_events(path: str | os.PathLike[str], runs: list[tuple[dict[str, object
     tables = []
     for labels, log in runs:
         columns = {name: pa.array([value] * len(log)) for name, value in labels.items()}
-        columns["time_s"] = pa.array(log._time, pa.float64())
-        columns["event"] = pa.DictionaryArray.from_arrays(pa.array(log._kind, pa.int8()), names)
-        columns["request"] = pa.array(log._request, pa.int64())
-        columns["amount"] = pa.array(log._amount, pa.int64())
+        columns["time_s"] = pa.array(log.native.time, pa.float64())
+        columns["event"] = pa.DictionaryArray.from_arrays(pa.array(log.native.kind, pa.int8()), names)
+        columns["request"] = pa.array(log.native.request, pa.int64())
+        columns["amount"] = pa.array(log.native.amount, pa.int64())
         tables.append(pa.table(columns))
     table = pa.concat_tables(tables)
 

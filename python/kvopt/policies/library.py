@@ -6,6 +6,8 @@ import os
 
 from kvopt import _core
 
+_loaded: dict[str, None] = {}
+
 
 def load_library(path: str | os.PathLike[str]) -> list[_core.PolicyInfo]:
     """Make the policies of a shared library known, and return what they are.
@@ -15,4 +17,11 @@ def load_library(path: str | os.PathLike[str]) -> list[_core.PolicyInfo]:
     same file again changes nothing. Raises PolicyLibraryError when there is no such file, when it is no shared library
     of policies, when it was compiled for another KVopt, or when a policy of one of its names exists.
     """
-    return _core.load_policy_library(os.fspath(path))
+    policies = _core.load_policy_library(os.fspath(path))
+    _loaded[os.path.abspath(path)] = None
+    return policies
+
+
+def loaded_libraries() -> tuple[str, ...]:
+    """The libraries that this process has loaded, in that order: absolute paths."""
+    return tuple(_loaded)

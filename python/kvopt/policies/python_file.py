@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Base = TypeVar("Base")
 
 _FILE_AND_CLASS = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
+_MODULES = "kvopt_policy_"  # what the modules of such files are called
 
 
 def load_policy(spec: str) -> str | type[Policy]:
@@ -51,9 +52,16 @@ def load_class(spec: str, what: str, base: type[Base], broken: type[KvoptError])
     return found
 
 
+def source_of(kind: type) -> str | None:
+    """The spec by which :func:`load_class` finds this class again, also in another process; None for other classes."""
+    if not kind.__module__.startswith(_MODULES):
+        return None
+    return f"{sys.modules[kind.__module__].__file__}:{kind.__qualname__}"
+
+
 def _run_file(path: Path, broken: type[KvoptError]) -> object:
     # The module stays in sys.modules because dataclasses and pickle look their classes up there.
-    name = f"kvopt_policy_{path.stem}_{abs(hash(path.resolve())):x}"
+    name = f"{_MODULES}{path.stem}_{abs(hash(path.resolve())):x}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

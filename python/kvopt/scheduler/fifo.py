@@ -10,27 +10,28 @@ class FifoScheduler(Scheduler):
     """By arrival; a preempted request comes back to the front."""
 
     def __init__(self) -> None:
-        self._queue = RequestQueue()
+        self.queue = RequestQueue()
+        """Where they wait; the engine serves it without asking."""
 
     def add(self, request: Request) -> None:
         """Put it at the end."""
-        self._queue.add(request)
+        self.queue.add(request)
 
     def prepend(self, request: Request) -> None:
         """Put it at the front."""
-        self._queue.prepend(request)
+        self.queue.prepend(request)
 
     def peek(self, view: SchedulerView) -> Request:
         """Name the front."""
-        return self._queue.peek()
+        return self.queue.peek()
 
     def pop(self) -> Request:
         """Give out the front."""
-        return self._queue.pop()
+        return self.queue.pop()
 
     def remove(self, request: Request) -> None:
         """Drop a request, wherever it stands."""
-        self._queue.remove(request)
+        self.queue.remove(request)
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self.queue)

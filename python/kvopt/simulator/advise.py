@@ -20,7 +20,7 @@ from kvopt.simulator.replay import check_capacity
 from kvopt.simulator.result import json_bytes
 from kvopt.simulator.slo import Slo
 from kvopt.simulator.sweep.cell import Cell, CellRunner, Job, Loaders, Row, ServerSetup
-from kvopt.simulator.sweep.workers import local_workers
+from kvopt.simulator.workers import local_workers
 from kvopt.workload.parquet import write_parquet
 
 if TYPE_CHECKING:

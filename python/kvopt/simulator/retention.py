@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from kvopt._core import RequestInfo
-from kvopt.continuum import ClientRecord, ContinuumOptions, Coordinator, NativePool, make_ttl_rule
+from kvopt.continuum import ClientRecord, ContinuumOptions, Coordinator, make_ttl_rule
 from kvopt.continuum.scheduler import ContinuumScheduler
-from kvopt.errors import ConfigError
+from kvopt.errors import ConfigError, LeaseError
 from kvopt.scheduler import Request, Scheduler
 from kvopt.simulator.memory import Memory
 from kvopt.simulator.requests import RequestSource
@@ -137,7 +137,7 @@ class SessionRetention(Retention):
     ) -> None:
         self._memory, self._source, self._last_turn = memory, source, options.last_turn
         order = scheduler if isinstance(scheduler, ContinuumScheduler) else ContinuumScheduler()
-        pool = _LeasedMemory(memory)
+        self._leases = pool = _LeasedMemory(memory)
         self.coordinator = Coordinator(
             pool,
             lambda new, cached: step_time.prefill_ms(new, cached) / 1000.0,
@@ -155,11 +155,11 @@ class SessionRetention(Retention):
     @property
     def next_due(self) -> float:  # type: ignore[override]
         """See Retention."""
-        return min(self.coordinator.next_deadline, self._memory.lease_deadline)
+        return min(self.coordinator.next_deadline, self._leases.next_deadline)
 
     def before_step(self, now: float) -> bool:
         """See Retention."""
-        expired = self._memory.expire_leases(now)
+        expired = self._leases.expire(now)
         selection = self.coordinator.selection
         demand = self._memory.free, selection.blocks, len(selection)
         if demand != self._demand:  # the price reckons with what was, until something changes
@@ -192,13 +192,12 @@ class SessionRetention(Retention):
 
     def finished(self, request: Request, info: RequestInfo, now: float) -> None:
         """See Retention."""
-        assert request.allocation is not None
         self.coordinator.finished(
             request.id,
             now,
             stop=info.stop,
             tools=(f"tool {info.tool}",) if info.tool >= 0 else (),
-            blocks=request.allocation.committed,
+            blocks=request.committed,
             handle=request,
         )
 
@@ -227,8 +226,10 @@ class _LeasedMemory:
     def __init__(self, memory: Memory) -> None:
         self.lease_budget = memory.lease_budget
         self.soft = memory.pool.honours_priority
-        self._pool = NativePool(memory.pool, lease_budget=self.lease_budget, soft=self.soft)
-        self._memory = memory
+        self._memory, self._pool = memory, memory.pool
+        self._deadline: dict[int, float] = {}  # of each lease
+        self.next_deadline = math.inf
+        """No lease ends by itself before, in seconds."""
 
     def available(self) -> int:
         """See ProtectedPool."""
@@ -236,16 +237,30 @@ class _LeasedMemory:
 
     def lease(self, handle: Request, blocks: int, *, deadline: float, now: float) -> int:
         """See ProtectedPool."""
-        assert handle.allocation is not None
-        lease = self._pool.lease(handle.allocation, blocks, deadline=deadline, now=now)
-        self._memory.note_lease(lease, handle, blocks, deadline)
+        lease = self._pool.lease(handle, min(blocks, handle.committed), deadline=deadline, now=now)
+        self._deadline[lease] = deadline
+        self.next_deadline = min(self.next_deadline, deadline)
         return lease
 
     def end_lease(self, lease: int, *, now: float) -> bool:
         """See ProtectedPool."""
-        ended = self._pool.end_lease(lease, now=now)
-        self._memory.note_lease_end(lease)
-        return ended
+        self._deadline.pop(lease, None)
+        try:
+            self._pool.end_lease(lease, now=now)
+        except LeaseError:
+            return False
+        return True
+
+    def expire(self, now: float) -> bool:
+        """End leases that are due; whether there were any."""
+        if now < self.next_deadline:
+            return False
+        self._pool.expire(now)
+        over = [lease for lease, deadline in self._deadline.items() if deadline <= now]
+        for lease in over:
+            del self._deadline[lease]
+        self.next_deadline = min(self._deadline.values(), default=math.inf)
+        return bool(over)
 
     def retain(
         self,
@@ -259,7 +274,6 @@ class _LeasedMemory:
         now: float,
     ) -> None:
         """See ProtectedPool."""
-        assert handle.allocation is not None
-        self._pool.retain(
-            handle.allocation, first, blocks, priority=priority, duration=duration, lifetime=lifetime, now=now
-        )
+        first = min(first, handle.committed)
+        blocks = min(blocks, handle.committed - first)
+        self._pool.retain(handle, first, blocks, priority=priority, duration=duration, lifetime=lifetime, now=now)

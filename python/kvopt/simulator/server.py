@@ -15,20 +15,20 @@ from kvopt.errors import ConfigError, PolicyError
 from kvopt.metrics import CAUSES, Collector, EventLog
 from kvopt.policies import Policy
 from kvopt.scheduler import Scheduler, make_scheduler, parse_scheduler
-from kvopt.simulator.clients import ClientOptions, Clients, arrival_times
-from kvopt.simulator.engine import Engine
+from kvopt.simulator.clients import ClientOptions, arrival_times
+from kvopt.simulator.engine import simulation
 from kvopt.simulator.limits import Limits
 from kvopt.simulator.memory import Memory, dropped_blocks
 from kvopt.simulator.needs import check_needs
 from kvopt.simulator.policy_source import PolicyLike, breach, check_policy, new_policy
-from kvopt.simulator.preemption import victim_chooser
+from kvopt.simulator.preemption import check_preemption
 from kvopt.simulator.replay import check_capacities
 from kvopt.simulator.requests import ANSWERS, RequestSource
 from kvopt.simulator.retention import RetentionOptions, SessionRetention
 from kvopt.simulator.simulation_result import SimulationRun
 from kvopt.simulator.step_time import LinearStepTime, Profile
 from kvopt.simulator.threads import Threads, find_threads
-from kvopt.simulator.tier import Tier, TierOptions
+from kvopt.simulator.tier import TierOptions
 
 if TYPE_CHECKING:
     from kvopt.workload.base import Trace
@@ -66,7 +66,7 @@ class SimulationOptions:
 
     def __post_init__(self) -> None:
         if self.preemption != AUTO:
-            victim_chooser(self.preemption)
+            check_preemption(self.preemption)
         if self.answers not in ANSWERS:
             raise ConfigError(f"answers: {self.answers!r} is neither 'reused' nor 'private'")
         if self.tier is not None and not isinstance(self.tier, TierOptions):
@@ -104,6 +104,7 @@ class SimulatedServer:
         self._trace, self._profile, self._clients, self._options = trace, profile, clients, options
         self._p_star, self._events = p_star, events
         self._threads: Threads = find_threads(trace)
+        self._table = self._threads.table()
         self._source = RequestSource(trace, self._threads, options.answers, priorities)
 
     def run(self, cell: SimulationCell, progress: Progress | None, what: str) -> SimulationRun:
@@ -118,33 +119,29 @@ class SimulatedServer:
                 new_policy(cell.policy),
                 block_tokens=trace.block_tokens,
                 p_star=self._p_star,
-                named_blocks=trace.unique_blocks,
-                whole_hits=options.whole_hits,
-                collector=collector,
                 lease_share=0.0 if asked is None else asked.lease_share,
                 retention=asked is not None,
             )
-            engine = Engine(
+            engine = simulation(
+                memory.pool,
                 self._source,
-                Clients(
-                    self._threads,
-                    arrival_times(trace, self._threads, self._clients.rate, cell.seed),
-                    self._clients,
-                ),
-                memory,
-                scheduler,
-                victim_chooser(scheduler.preemption if options.preemption == AUTO else options.preemption),
-                step_time,
-                options.limits,
+                self._table,
+                arrival_times(trace, self._threads, self._clients.rate, cell.seed),
                 collector,
-                block_tokens=trace.block_tokens,
-                tier=None if options.tier is None else Tier(options.tier),
-                jump=options.jump,
+                scheduler,
+                step_time,
+                preemption=scheduler.preemption if options.preemption == AUTO else options.preemption,
+                limits=options.limits,
+                clients=self._clients,
+                tier=options.tier,
                 retention=None
                 if asked is None
                 else SessionRetention(asked, memory, self._source, scheduler, step_time),
+                whole_hits=options.whole_hits,
+                jump=options.jump,
             )
             engine.run(None if progress is None else lambda done: progress(done, trace.requests, what))
+            collector.read()
         except PolicyError as error:
             raise breach(error, cell.policy, cell.capacity) from None
         return SimulationRun(

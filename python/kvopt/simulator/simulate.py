@@ -11,18 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from kvopt.cost import check_p_star
 from kvopt.errors import ConfigError
+from kvopt.policies.library import loaded_libraries
 from kvopt.simulator.clients import ClientOptions
+from kvopt.simulator.parallel import SimulationJob, run_cells
 from kvopt.simulator.policy_source import PolicyLike
 from kvopt.simulator.server import (
     Progress,
     SchedulerLike,
-    SimulatedServer,
     SimulationOptions,
     profile_p_star,
     simulation_cells,
 )
 from kvopt.simulator.simulation_result import SimulationResult
 from kvopt.simulator.step_time import DEFAULT_PROFILE, Profile, StepTime, check_profile
+from kvopt.simulator.workers import check_jobs
 
 if TYPE_CHECKING:
     from kvopt.workload.base import Trace
@@ -41,6 +43,7 @@ def simulate(
     priorities: ArrayLike | None = None,
     p_star: float | None = None,
     events: bool = False,
+    jobs: int = 1,
     progress: Progress | None = None,
 ) -> SimulationResult:
     """Serve `trace` under each of `policies` and `schedulers` at each of `capacities` (blocks, with the null block).
@@ -48,7 +51,8 @@ def simulate(
     One seed: the arrivals of the trace. More: as many runs of each combination, with arrivals drawn by seeds 1 and up
     (see `arrival_times`), the same for all combinations. `priorities` (int[R], the lowest goes first) are for priority
     scheduling; by default those of sub-agents are 1, all others 0. `p_star` (tokens) is what policies with a cost model
-    compute with, by default that of the profile. With `events` each run keeps its log.
+    compute with, by default that of the profile. With `events` each run keeps its log. The runs are spread over `jobs`
+    processes, with the same result.
 
     Everything is checked before any work starts: ConfigError, UnknownPolicyError, UnknownSchedulerError. PolicyError
     and SchedulerError say who broke the contract; SimulationError, that a run stalls or its books do not balance.
@@ -59,8 +63,13 @@ def simulate(
     options = options or SimulationOptions()
     ranks = None if priorities is None else _check_priorities(priorities, trace.requests)
     tokens = check_p_star(profile_p_star(profile) if p_star is None else p_star)
-    server = SimulatedServer(trace, profile, clients, options, ranks, tokens, events)
-    runs = [server.run(cell, progress, f"{index + 1} of {len(cells)}") for index, cell in enumerate(cells)]
+    job = SimulationJob(profile, clients, options, ranks, tokens, events, loaded_libraries())
+    jobs = min(check_jobs(jobs), len(cells))
+    if jobs > 1:
+        runs = run_cells(trace, job, cells, jobs, progress)
+    else:
+        server = job.server(trace)
+        runs = [server.run(cell, progress, f"{index + 1} of {len(cells)}") for index, cell in enumerate(cells)]
     setup = {
         "clients": asdict(clients),
         "profile": profile.to_dict(),

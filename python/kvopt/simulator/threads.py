@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from kvopt._core import ThreadTable
+
 if TYPE_CHECKING:
     from kvopt.workload.base import Trace
 
@@ -27,6 +29,24 @@ class Threads:
     """The requests that come so many seconds after the answer to this one."""
     after_arrival: list[list[tuple[int, float]]] = field(default_factory=list)
     """The requests that come so many seconds after this one came, whether answered or not."""
+
+    def table(self) -> ThreadTable:
+        """The same for the native engine, with sessions numbered from 0 up."""
+        _, number = np.unique(self.session, return_inverse=True)
+        return ThreadTable(
+            number.astype(np.int64),
+            np.array(self.waits, np.int64),
+            _flat(self.after_answer),
+            _flat(self.after_arrival),
+        )
+
+
+def _flat(lists: list[list[tuple[int, float]]]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    begin = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum([len(entries) for entries in lists], out=begin[1:])
+    entries = [entry for each in lists for entry in each]
+    requests = np.array([request for request, _ in entries], np.int64)
+    return begin, requests, np.array([seconds for _, seconds in entries], np.float64)
 
 
 def find_threads(trace: Trace) -> Threads:

@@ -11,9 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
-from kvopt._core import BlockPool
 from kvopt.errors import ConfigError
-from kvopt.scheduler import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +50,3 @@ class TierOptions:
         if missing:
             raise ConfigError(f"tier {spec!r}: {missing[0]} is missing")
         return cls(int(values["blocks"]), values["block_ms"], values.get("latency_ms", 0.0))
-
-
-class Tier:
-    """The tier of one run."""
-
-    def __init__(self, options: TierOptions) -> None:
-        self._options = options
-        self._pool = BlockPool(options.blocks, "lru")
-        self._link_free = 0.0
-
-    def match(self, request: Request, limit: int) -> int:
-        """How many of a request's first `limit` blocks the tier holds."""
-        return self._pool.match(request.keys[:limit])
-
-    def store(self, request: Request, blocks: int, now: float) -> None:
-        """Keep the first `blocks` blocks of a request, as many as the tier holds, and count them as just used."""
-        keys = request.keys[: min(blocks, self._options.blocks)]
-        if len(keys) == 0:
-            return
-        allocation = self._pool.acquire(keys, now=now)
-        self._pool.commit(allocation, keys[allocation.hit :], now=now)
-        self._pool.release(allocation, now=now)
-
-    def load(self, blocks: int, now: float) -> float:
-        """When a load of so many blocks will be complete; it begins when those before it are."""
-        begin = max(now, self._link_free)
-        self._link_free = begin + (self._options.latency_ms + blocks * self._options.block_ms) / 1000.0
-        return self._link_free

@@ -5,7 +5,6 @@ from __future__ import annotations
 from kvopt.simulator.sweep.cell import Cell, CellRunner, Job, Loaders, ServerSetup, figure_names
 from kvopt.simulator.sweep.run import SweepOutcome, run_sweep
 from kvopt.simulator.sweep.spec import SweepSpec, read_spec
-from kvopt.simulator.sweep.workers import Workers, local_workers
 
 __all__ = [
     "Cell",
@@ -15,9 +14,7 @@ __all__ = [
     "ServerSetup",
     "SweepOutcome",
     "SweepSpec",
-    "Workers",
     "figure_names",
-    "local_workers",
     "read_spec",
     "run_sweep",
 ]

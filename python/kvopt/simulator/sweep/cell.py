@@ -107,6 +107,10 @@ class Job:
     setup: ServerSetup
     loaders: Loaders = field(default_factory=Loaders)
 
+    def runner(self, trace: Trace) -> CellRunner:
+        """What runs cells of this trace."""
+        return CellRunner(trace, self)
+
 
 class CellRunner:
     """Runs the cells of one trace, one after another."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import socket
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,6 +13,9 @@ from typing import Any
 from kvopt.errors import ConfigError, KvoptError, SimulationError
 from kvopt.simulator.sweep.cell import Cell, CellRunner, Job, Row
 from kvopt.workload.parquet import read_parquet
+
+_HOST_AND_PORT = re.compile(r"(?:ray://)?(?P<host>[^/\s]+):(?P<port>\d+)")
+_LISTENING_S = 10.0  # for an answer of whoever listens at an address
 
 _runners: dict[str, CellRunner] = {}  # of this worker process, by the digest of its trace and job
 
@@ -21,12 +26,15 @@ class RayWorkers:
     def __init__(self, address: str | None, trace_file: Path, job: Job, name: str) -> None:
         """Connect to `address` ("auto", "host:6379", "ray://host:10001"), or start a local Ray where it is None.
 
-        `name` tells trace and job from any others. Raises ConfigError when Ray is missing or cannot be reached.
+        `name` tells trace and job from any others. Raises ConfigError when Ray is missing or cannot be reached, for an
+        address where nobody listens within ten seconds.
         """
         try:
             import ray
         except ImportError:
             raise ConfigError("--ray needs Ray: pip install 'kvopt[ray]'") from None
+        if address is not None:
+            _check_listening(address)
         self._ray: Any = ray
         self._ours = not ray.is_initialized()
         if self._ours:
@@ -56,6 +64,17 @@ class RayWorkers:
         if self._ours:
             with contextlib.suppress(Exception):
                 self._ray.shutdown()
+
+
+def _check_listening(address: str) -> None:
+    # Ray itself tries again for minutes before it says that nobody is there.
+    match = _HOST_AND_PORT.fullmatch(address)
+    if match is None:
+        return
+    try:
+        socket.create_connection((match["host"].strip("[]"), int(match["port"])), timeout=_LISTENING_S).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(f"--ray {address}: cannot be reached: {error}") from None
 
 
 def _run(common: tuple[str, bytes, Job], cell: Cell) -> tuple[Row | None, KvoptError | None]:

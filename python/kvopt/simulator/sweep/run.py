@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kvopt.simulator.sweep.cell import CellRunner, Job, Loaders, Row, cell_key
+from kvopt.simulator.sweep.cell import Cell, CellRunner, Job, Loaders, Row, cell_key
 from kvopt.simulator.sweep.store import SweepStore
-from kvopt.simulator.sweep.workers import Workers, local_workers
+from kvopt.simulator.workers import Workers, available_cores, local_workers
 
 if TYPE_CHECKING:
     from kvopt.simulator.sweep.spec import SweepSpec
@@ -84,14 +84,9 @@ def run_sweep(
     return SweepOutcome(trace, list(ordered.values()), resumed)
 
 
-def _workers(trace_file: Path, job: Job, jobs: int, ray: str | bool, name: str) -> Workers:
+def _workers(trace_file: Path, job: Job, jobs: int, ray: str | bool, name: str) -> Workers[Cell, Row]:
     if ray is False:
         return local_workers(trace_file, job, jobs)
     from kvopt.simulator.sweep.on_ray import RayWorkers
 
     return RayWorkers(None if ray is True else ray, trace_file, job, name)
-
-
-def available_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

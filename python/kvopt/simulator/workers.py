@@ -1,4 +1,4 @@
-"""Workers on this machine: processes that each load the trace and then run one cell after another.
+"""Workers on this machine: processes that each load a trace and then run one cell of it after another.
 
 The parent holds one end of a pipe to each; a worker ends when the pipe closes or its parent is gone, also in the middle
 of a cell, so nothing is left behind by a kill. Processes are spawned, never forked: threads of the parent do no harm.
@@ -14,18 +14,40 @@ from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from kvopt.errors import ConfigError, KvoptError, SimulationError
-from kvopt.simulator.sweep.cell import Cell, CellRunner, Job, Row
 from kvopt.workload.parquet import read_parquet
 
+if TYPE_CHECKING:
+    from kvopt.simulator.server import Progress
+    from kvopt.workload.base import Trace
 
-class Workers(Protocol):
+Cell = TypeVar("Cell")
+Answer = TypeVar("Answer")
+Cell_contra = TypeVar("Cell_contra", contravariant=True)
+Answer_co = TypeVar("Answer_co", covariant=True)
+
+
+class Runner(Protocol[Cell_contra, Answer_co]):
+    """Runs the cells of one trace, one after another."""
+
+    def run(self, cell: Cell_contra, progress: Progress | None = None) -> Answer_co:
+        """The answer of a cell; `progress` is called now and then."""
+
+
+class Job(Protocol[Cell_contra, Answer_co]):
+    """What a worker needs besides the trace; it is pickled for processes of their own."""
+
+    def runner(self, trace: Trace) -> Runner[Cell_contra, Answer_co]:
+        """What runs cells of this trace."""
+
+
+class Workers(Protocol[Cell, Answer_co]):
     """What runs cells, anywhere."""
 
-    def run(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Row]]:
-        """Run these cells; yield each with its row when it is done, in any order.
+    def run(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Answer_co]]:
+        """Run these cells; yield each with its answer when it is done, in any order.
 
         Raises what a cell raised, and SimulationError when a worker was lost.
         """
@@ -34,20 +56,30 @@ class Workers(Protocol):
         """End the workers, whatever they do."""
 
 
-def local_workers(trace_file: Path, job: Job, jobs: int) -> Workers:
-    """`jobs` processes on a trace in KVopt's own format; one job is run in this process. Raises ConfigError."""
+def check_jobs(jobs: int) -> int:
+    """How many processes; raises ConfigError below 1."""
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise ConfigError(f"jobs: {jobs!r} is not a whole number from 1 up")
-    return InProcess(trace_file, job) if jobs == 1 else Processes(trace_file, job, jobs)
+    return jobs
 
 
-class InProcess:
+def available_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def local_workers(trace_file: Path, job: Job[Cell, Answer], jobs: int) -> Workers[Cell, Answer]:
+    """`jobs` processes on a trace in KVopt's own format; one job is run in this process. Raises ConfigError."""
+    return InProcess(trace_file, job) if check_jobs(jobs) == 1 else Processes(trace_file, job, jobs)
+
+
+class InProcess(Generic[Cell, Answer]):
     """One cell after another, here."""
 
-    def __init__(self, trace_file: Path, job: Job) -> None:
-        self._runner = CellRunner(read_parquet(trace_file), job)
+    def __init__(self, trace_file: Path, job: Job[Cell, Answer]) -> None:
+        self._runner = job.runner(read_parquet(trace_file))
 
-    def run(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Row]]:
+    def run(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Answer]]:
         """See Workers."""
         for cell in cells:
             yield cell, self._runner.run(cell)
@@ -56,15 +88,15 @@ class InProcess:
         """See Workers."""
 
 
-class Processes:
+class Processes(Generic[Cell, Answer]):
     """Processes of their own, started when the first cells come."""
 
-    def __init__(self, trace_file: Path, job: Job, jobs: int) -> None:
+    def __init__(self, trace_file: Path, job: Job[Cell, Answer], jobs: int) -> None:
         self._arguments = (str(trace_file), job)
         self._jobs = jobs
         self._started: dict[Connection, BaseProcess] = {}
 
-    def run(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Row]]:
+    def run(self, cells: Iterable[Cell]) -> Iterator[tuple[Cell, Answer]]:
         """See Workers."""
         waiting = list(cells)[::-1]
         self._start(min(self._jobs, len(waiting)))
@@ -115,7 +147,7 @@ class Processes:
         return SimulationError(f"the worker of {cell} ended with exit code {process.exitcode}")
 
 
-def _serve(pipe: Connection, parent: int, trace_file: str, job: Job) -> None:
+def _serve(pipe: Connection, parent: int, trace_file: str, job: Job[Cell, Answer]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
 
     def watch(done: int, total: int | None, what: str) -> None:
@@ -123,11 +155,11 @@ def _serve(pipe: Connection, parent: int, trace_file: str, job: Job) -> None:
             os._exit(1)
 
     try:
-        runner: CellRunner | None = None
+        runner: Runner[Cell, Answer] | None = None
         while True:
             cell = pipe.recv()
             try:
-                runner = runner or CellRunner(read_parquet(trace_file), job)
+                runner = runner or job.runner(read_parquet(trace_file))
                 answer: object = runner.run(cell, watch)
             except KvoptError as error:
                 answer = error
