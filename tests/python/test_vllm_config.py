@@ -26,7 +26,9 @@ def test_defaults() -> None:
 
 def test_every_option_is_taken() -> None:
     given: dict[str, Any] = {
-        "policy": "lru-k",
+        "policy": "cost-aware",
+        "policy_state": "learned.bin",
+        "policy_state_minutes": 2,
         "pool": "vllm",
         "hashing": "vllm",
         "retention": "fixed",
@@ -58,6 +60,10 @@ def test_every_option_is_taken() -> None:
         ({"zz": 1}, "unknown option 'zz': there are policy"),
         ({"policy": "costaware"}, "kvopt.policy: .*cost-aware"),
         ({"policy": "costaware"}, "^(?!.*Known:)(?!.*min-bypass)"),
+        ({"policy": "lru", "policy_state": "x"}, "kvopt.policy_state: 'lru' learns nothing.* cost-aware"),
+        ({"pool": "off", "policy_state": "x"}, "kvopt.policy_state: there is nothing to keep without a pool"),
+        ({"policy_state": 3}, "kvopt.policy_state: 3"),
+        ({"policy_state_minutes": 0}, "kvopt.policy_state_minutes: 0"),
         ({"policy": "min"}, "needs to know the future"),
         ({"policy": ""}, "is not a text"),
         ({"pool": "none"}, "kvopt.pool: 'none' is not a choice: there are native, vllm, off"),

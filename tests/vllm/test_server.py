@@ -30,6 +30,7 @@ def servers(
             folder = tmp_path_factory.mktemp(name)
             options = {
                 "record": str(folder / "trace.parquet"),
+                "policy_state": str(folder / "learned.bin"),
                 "prefill": {"k1": 0.01},
                 "simulation": {"time": "real", "speed": 100.0},
             }
@@ -79,6 +80,7 @@ def test_sessions_metrics_and_a_trace(servers: dict[str, Server], hooks: str) ->
     assert "KVopt is active" in server.log.read_text()
     server.stop()
     trace = read_trace(next(server.log.parent.glob("trace.parquet*")))
+    assert (server.log.parent / "learned.bin").stat().st_size > 100
     assert trace.requests == 3
     assert trace.session.tolist() == [0, 0, 1]
     assert trace.tool_names == ("bash",)

@@ -117,6 +117,8 @@ class Config:
         lease_share: the largest share of the pool that leases may pin; 0 protects by order alone.
         waiting: "vllm" keeps the waiting order, "sessions" admits returning sessions and older programs first.
         hints: whether client records in ``vllm_xargs`` and ``kv_hints`` are read.
+        policy_state: the file that the policy's learning goes on from and is kept in; None for none.
+        policy_state_minutes: how often it is written while the server runs; it is also written at the end.
         record: where a trace of the server's requests is written; None for nowhere.
         record_limit: bytes after which recording stops.
         metrics: whether ``kvopt:*`` metrics appear beside vLLM's.
@@ -137,6 +139,8 @@ class Config:
     lease_share: float = field(default=0.3, metadata={"check": number(0.0, LARGEST_LEASE_SHARE)})
     waiting: str = field(default="vllm", metadata={"check": one_of("vllm", "sessions")})
     hints: bool = field(default=True, metadata={"check": flag})
+    policy_state: str | None = field(default=None, metadata={"check": optional(text)})
+    policy_state_minutes: float = field(default=10.0, metadata={"check": number(0.1, 1e6)})
     record: str | None = field(default=None, metadata={"check": optional(parquet_file)})
     record_limit: int = field(default=256 << 20, metadata={"check": byte_size})
     metrics: bool = field(default=True, metadata={"check": flag})
@@ -169,6 +173,10 @@ def parse_config(options: Mapping[str, Any], source: str = KEY) -> Config:
         raise ConfigError(f"{source}.retention_ttl: only retention 'fixed' takes it, not {config.retention!r}")
     if config.retention != "off" and config.pool == "off":
         raise ConfigError(f"{source}.retention: {config.retention!r} needs a pool, 'native' or 'vllm', not 'off'")
+    if config.policy_state is not None:
+        from kvopt.vllm.learned_state import check_learner
+
+        check_learner(f"{source}.policy_state", config.policy, config.pool)
     return config
 
 

@@ -22,6 +22,7 @@ class Runtime:
         metrics: counts of this engine.
         recorder: the trace that is written, or None.
         retention: who protects idle sessions, or None.
+        learned: the file that keeps what the policy learns, or None.
         pool: which pool the engine got.
         hashing: who computes block hashes, "native" or "vllm".
     """
@@ -41,6 +42,7 @@ class Runtime:
         self.metrics = EngineMetrics(self.hooks, config, vllm_config, manager)
         self.hooks.add_observer("metrics", self.metrics.observe)
         self.recorder = self._recorder(block_tokens)
+        self.learned = self._learned(manager.block_pool)
         self.retention = self._retention(block_tokens)
         self._order = self._waiting_order()
         if manager.enable_caching:
@@ -57,6 +59,8 @@ class Runtime:
         ]
         if self.metrics.info["hooks"] == "patched":
             parts.append("patched into vLLM")
+        if self.learned is not None:
+            parts.append(self.learned.describe())
         if self.recorder is not None:
             parts.append(f"recording to {self.recorder.path}")
         return ", ".join(parts)
@@ -72,6 +76,9 @@ class Runtime:
             self.retention.before_step(now)
         if self._order is not None:
             self._order.before_step(now)
+        if self.learned is not None:
+            with self.hooks.guard("policy state"):
+                self.learned.before_step(now)
 
     def scheduled(self, output: Any) -> None:
         """A step was scheduled."""
@@ -107,6 +114,9 @@ class Runtime:
 
     def shutdown(self) -> None:
         """End what writes."""
+        if self.learned is not None:
+            with self.hooks.guard("policy state"):
+                self.learned.save()
         if self.recorder is not None:
             self.recorder.close()
         if self._publisher is not None:
@@ -126,6 +136,20 @@ class Runtime:
         self.hooks.add_observer("record", recorder.observe)
         self.metrics.extra |= {"recorded_requests": lambda: recorder.recorded, "recorded_bytes": lambda: recorder.size}
         return recorder
+
+    def _learned(self, block_pool: Any) -> Any:
+        if self.config.policy_state is None or self.pool.kind == "vllm":
+            return None
+        from kvopt.vllm.learned_state import LearnedState
+
+        return LearnedState(
+            self.config.policy_state,
+            block_pool,
+            minutes=self.config.policy_state_minutes,
+            now=self.hooks.clock(),
+            engine=int(self.metrics.labels["engine"]),
+            strict=self.config.strict,
+        )
 
     def _retention(self, block_tokens: int) -> Any:
         if self.config.retention == "off" or not self._scheduler.kv_cache_manager.enable_caching:

@@ -41,6 +41,19 @@ class ToldPolicy:
         if self._decides and self.info_of is not None:
             self._order.request_info = self.info_of(request)
 
+    @property
+    def learns(self) -> bool:
+        """Whether what the policy learns can be saved and loaded."""
+        return self._order.learns
+
+    def save_learned(self) -> bytes:
+        """What the policy has learned. Raises PolicyStateError when it learns nothing or has failed."""
+        return self._order.save_state()
+
+    def load_learned(self, state: bytes) -> None:
+        """Go on from what was learned elsewhere, before the first request. Raises PolicyStateError."""
+        self._order.load_state(state)
+
     def expect_miss(self, key: bytes | None) -> None:
         """Note what a request looked up and did not find; the policy hears of it when room is made for the request."""
         self._missed = key
