@@ -11,7 +11,7 @@ from vllm.sampling_params import SamplingParams
 from vllm.utils.hashing import sha256
 from vllm.v1.core.kv_cache_manager import KVCacheManager
 from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, MambaSpec, SlidingWindowSpec
 from vllm.v1.request import Request
 
 from kvopt.vllm.install import installed
@@ -30,6 +30,11 @@ HASHER = hasher(BLOCK)
 
 def full_attention(block_tokens: int = BLOCK) -> FullAttentionSpec:
     return FullAttentionSpec(block_size=block_tokens, num_kv_heads=1, head_size=1, dtype=torch.float32)
+
+
+def mamba(block_tokens: int = BLOCK) -> MambaSpec:
+    """States that are kept at the ends of blocks, so that they can be hit ("align")."""
+    return MambaSpec(block_size=block_tokens, shapes=((1,),), dtypes=(torch.float32,), mamba_cache_mode="align")
 
 
 def sliding_window(tokens: int) -> SlidingWindowSpec:

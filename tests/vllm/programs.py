@@ -58,15 +58,23 @@ class Program:
 
 
 def random_program(
-    seed: int, *, steps: int = 24, calm: bool = False, priorities: bool = False, least_blocks: int = 10
+    seed: int,
+    *,
+    steps: int = 24,
+    calm: bool = False,
+    priorities: bool = False,
+    least_blocks: int = 10,
+    groups: int = 1,
+    reset_running: bool = True,
 ) -> Program:
     """Prompts that share their beginnings, next turns, equal prompts at once; too much for the pool.
 
-    Without `calm` requests are aborted, some by the dozen, blocks lose their content and the cache is reset.
+    Each request takes blocks from `groups` KV groups. Without `calm` requests are aborted, some by the dozen, blocks
+    lose their content and the cache is reset, with `reset_running` also under those who run.
     """
     r = random.Random(seed)
     blocks = least_blocks + r.randrange(30)
-    longest = (blocks - 1) * BLOCK
+    longest = (blocks - 1) // groups * BLOCK
     heads = [[100 + r.randrange(50_000) for _ in range(r.randrange(1, longest // 2))] for _ in range(3)]
     turns = [Turn() for _ in range(steps)]
     sent: list[tuple[int, Sent]] = []
@@ -95,5 +103,5 @@ def random_program(
         elif roll < 0.16:
             turn.dropped = r.sample(range(1, blocks), 2)
         elif roll < 0.20:
-            turn.reset, turn.reset_running = True, r.random() < 0.5
+            turn.reset, turn.reset_running = True, reset_running and r.random() < 0.5
     return Program(seed, blocks, budget=r.choice([8, 16, 64]), sequences=r.choice([3, 8]), turns=turns)

@@ -34,8 +34,12 @@ class SchedulerBench(Engine):
         kvopt: Options | None,
         specs: Sequence[Any] | None = None,
         block_tokens: int = BLOCK,
+        aligned_tokens: int | None = None,
     ) -> None:
-        """Put a new scheduler under the core; `kvopt` None: untouched vLLM. `specs` are those of the KV groups."""
+        """Put a new scheduler under the core; `kvopt` None: untouched vLLM. `specs` are those of the KV groups.
+
+        Content is hashed by `block_tokens`; `aligned_tokens` is the least common multiple of all groups' blocks.
+        """
         from vllm.v1.kv_cache_interface import KVCacheConfig, KVCacheGroupSpec
 
         config = self.config
@@ -53,16 +57,20 @@ class SchedulerBench(Engine):
             vllm_config=config,
             kv_cache_config=KVCacheConfig(num_blocks=program.blocks, kv_cache_tensors=[], kv_cache_groups=groups),
             structured_output_manager=self.core.structured_output_manager,
-            block_size=block_tokens,
+            block_size=aligned_tokens or block_tokens,
             hash_block_size=block_tokens,
             log_stats=True,
         )
 
     def run_program(
-        self, program: Program, kvopt: Options | None = None, specs: Sequence[Any] | None = None
+        self,
+        program: Program,
+        kvopt: Options | None = None,
+        specs: Sequence[Any] | None = None,
+        aligned_tokens: int | None = None,
     ) -> Decisions:
         """Run a program to its end on a new scheduler. What was decided in each step, and the answers, last."""
-        self.begin(program, kvopt, specs)
+        self.begin(program, kvopt, specs, aligned_tokens=aligned_tokens)
         decisions = watch(self.scheduler)
         for turn in program.turns:
             for sent in turn.sent:
