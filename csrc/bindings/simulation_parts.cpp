@@ -91,8 +91,8 @@ class PythonRetention final : public simulator::Retention {
     retention_.attr("finished")(request, info, now);
   }
   void aborted(const RequestPtr& request, Time now) override { retention_.attr("aborted")(request, now); }
-  bool make_room(std::int64_t blocks, Time now) override {
-    return py::cast<bool>(retention_.attr("make_room")(blocks, now));
+  bool make_room(std::int64_t blocks, Time now, const RequestPtr& waiting) override {
+    return py::cast<bool>(retention_.attr("make_room")(blocks, now, waiting));
   }
   void close(Time now) override { retention_.attr("close")(now); }
 

@@ -86,7 +86,7 @@ RequestPtr Admission::head(SchedulerView& view) {
 std::int64_t Admission::begin(const RequestPtr& request, std::int64_t budget, Time now) {
   const Memory::Probe probe = memory_.probe(*request);
   while (!memory_.fits(*request, probe)) {
-    if (!retention_.make_room(memory_.blocks(request->tokens()), now)) return 0;
+    if (!retention_.make_room(memory_.blocks(request->tokens()), now, request)) return 0;
   }
   const RequestInfo info = source_.info(request->id, now);
   const std::int64_t hit = probe.hit;
@@ -123,7 +123,7 @@ std::int64_t Admission::resume(const RequestPtr& request, std::int64_t budget, T
   const std::int64_t tokens = std::min(request->tokens() - request->computed, budget);
   const std::int64_t more = memory_.blocks(request->tokens()) - request->held_blocks;
   while (more > memory_.free()) {
-    if (!retention_.make_room(more, now)) return 0;
+    if (!retention_.make_room(more, now, nullptr)) return 0;
   }
   loaded_.pop_front();
   memory_.extend(*request, memory_.blocks(request->computed + tokens) - request->held_blocks, now);

@@ -77,7 +77,7 @@ void Planner::plan_prefill(const RequestPtr& request) {
 // False when the request itself had to go.
 bool Planner::make_room(const RequestPtr& request, std::int64_t blocks) {
   while (blocks > memory_.free()) {
-    if (retention_.make_room(blocks, now_)) continue;
+    if (retention_.make_room(blocks, now_, nullptr)) continue;
     const RequestPtr other = victim();
     preempt(other);
     if (other == request) return false;

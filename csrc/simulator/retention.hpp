@@ -25,8 +25,9 @@ class Retention {
   virtual void finished(const RequestPtr& /*request*/, const RequestInfo& /*info*/, Time /*now*/) {}
   // It ends without an answer, from wherever it was.
   virtual void aborted(const RequestPtr& /*request*/, Time /*now*/) {}
-  // Gives something up, so that `blocks` blocks can be had in the end; false when nothing is left to give.
-  virtual bool make_room(std::int64_t /*blocks*/, Time /*now*/) { return false; }
+  // Gives something up, so that `blocks` blocks can be had in the end: for a running request, or for `waiting`, the
+  // first who waits. False when nothing is left to give, it would not do, or who waits can wait on.
+  virtual bool make_room(std::int64_t /*blocks*/, Time /*now*/, const RequestPtr& /*waiting*/) { return false; }
   // The run is over; everything is let go of.
   virtual void close(Time /*now*/) {}
 };

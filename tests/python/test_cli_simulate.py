@@ -75,6 +75,19 @@ def test_a_scheduler_in_python(small_trace_file: Path, tmp_path: Path) -> None:
     assert "cache-aware:bound=3" in output
 
 
+def test_retention_is_in_the_file(small_trace_file: Path, tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    succeeds(
+        "simulate", small_trace_file, "--capacity", 10, "--policy", "lru", "--scheduler", "continuum:bound=3",
+        "--retention", "fixed:seconds=3,leases=always", "--json", result,
+    )  # fmt: skip
+    document = json.loads(result.read_text())
+    assert document["runs"][0]["scheduler"] == "continuum:bound=3"
+    assert document["setup"]["options"]["retention"] == {
+        "rule": "fixed:seconds=3", "leases": "always", "lease_share": 0.5, "last_turn": False,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -88,6 +101,8 @@ def test_a_scheduler_in_python(small_trace_file: Path, tmp_path: Path) -> None:
         (["--profile", "h100"], "profile 'h100': write a model and a chip"),
         (["--kv-dtype", "fp8"], "--kv-dtype needs --model"),
         (["--tier", "blocks=3"], "block_ms is missing"),
+        (["--retention", "indx"], "did you mean 'index'"),
+        (["--retention", "index:lease_share=2"], "lease_share is 2.0"),
         (["--rate", "0"], "rate: 0.0"),
         (["--sessions", "2", "--clients", "open"], "do not wait"),
         (["--seeds", "0"], "seeds: 0"),

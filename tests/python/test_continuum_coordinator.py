@@ -96,6 +96,31 @@ def test_a_tool_is_learned_and_decides_the_ttl() -> None:
     assert quick.value > price > slow.value
 
 
+def test_nobody_loses_a_lease_to_one_who_may_be_passed_while_others_run() -> None:
+    server = Server(capacity=12, budget=8, leases="always")
+    server.turn("kept")
+    coordinator = server.coordinator
+    assert coordinator.retention.leases == 1
+    coordinator.arrival("runs", 0.0, blocks=8)
+    coordinator.scheduled("runs", 0.0)
+    coordinator.arrival("first", 0.0, ClientRecord(session_id="new"), blocks=12)
+    assert coordinator.make_room(12, 1.0, waiting="first") == []
+    assert coordinator.make_room(12, 29.0, waiting="first") == []
+    coordinator.finished("runs", 29.0)
+    assert coordinator.make_room(12, 29.0, waiting="first") == ["kept"]  # nothing runs: it would wait for ever
+
+
+def test_who_has_starved_is_given_room() -> None:
+    server = Server(capacity=12, budget=8, leases="always", starvation_bound=30.0)
+    server.turn("kept")
+    coordinator = server.coordinator
+    coordinator.arrival("runs", 0.0, blocks=8)
+    coordinator.scheduled("runs", 0.0)
+    coordinator.arrival("first", 0.0, ClientRecord(session_id="new"), blocks=12)
+    assert coordinator.make_room(12, 29.9, waiting="first") == []
+    assert coordinator.make_room(12, 30.0, waiting="first") == ["kept"]
+
+
 def test_the_session_that_comes_back_to_its_blocks_goes_in_front() -> None:
     server = Server(starvation_bound=1e6)
     server.turn("old")

@@ -294,3 +294,17 @@ def test_bad_options_are_refused(options: dict[str, float]) -> None:
     (name,) = options
     with pytest.raises(ConfigError, match=name):
         RetentionManager(NativePool(BlockPool(4)), **options)
+
+
+@pytest.mark.parametrize(("weighs", "priorities"), [(False, {60}), (True, {35})])
+def test_an_order_that_weighs_returns_itself_is_told_no_estimates(weighs: bool, priorities: set[int]) -> None:
+    pool = BlockPool(20, "cost-aware", retention=True)
+    manager = RetentionManager(NativePool(pool, soft=True, weighs=weighs))
+    keys = np.arange(4, dtype=np.uint64)
+    held = pool.acquire(keys, now=0.0)
+    pool.commit(held, keys, now=0.0)
+    manager.protect("session", held, Footprint(4), keep(0.25), 0.0)
+    live = pool.runs.live[: pool.runs.used]
+    assert set(pool.runs.priority[: pool.runs.used][live].tolist()) == priorities
+    manager.protect("session", held, Footprint(4), keep(0.25), 0.0, priority=90)  # what a client says counts
+    assert set(pool.runs.priority[: pool.runs.used][live].tolist()) == {90}

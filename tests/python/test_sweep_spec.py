@@ -59,6 +59,7 @@ def test_values(tmp_path: Path, change: dict[str, str], message: str) -> None:
         ("max_sequences = 9000", "server: max_sequences: 9000 is above the token budget"),
         ("exact = 1", "server.exact: 1 is not true or false"),
         ("tier = 'blocks=3'", "server: tier 'blocks=3': block_ms is missing"),
+        ("retention = 'index:leases=often'", "server: retention: leases is 'often'"),
         ("model = 'llama'", "server.model: "),
         ("kv_dtype = 'fp8'", "server.kv_dtype: is of no use without model"),
         ("[clients]\nmode = 'half'", "clients.mode: 'half' is not one of closed, open"),

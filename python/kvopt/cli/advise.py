@@ -9,11 +9,12 @@ import click
 
 from kvopt.cli.replay_options import OUTPUT, policy_option
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
-from kvopt.cli.values import check_outputs, library_callback, parse_count, split_policies
+from kvopt.cli.values import check_outputs, library_callback, parse_count, retention_option, split_policies
 from kvopt.errors import ConfigError
 
 if TYPE_CHECKING:
     from kvopt.cost import ModelGeometry
+    from kvopt.simulator.retention import RetentionOptions
     from kvopt.simulator.slo import Slo
     from kvopt.workload.base import Trace
 
@@ -81,6 +82,7 @@ def _specs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ..
 @click.option("--rate", type=float, default=1.0, show_default=True, help="Sessions start so many times as often.")
 @click.option("--token-budget", type=int, default=8192, show_default=True, help="Tokens a step.")
 @click.option("--max-sequences", type=int, metavar="N", help="Requests that run at once.")
+@retention_option
 @click.option("--seeds", type=int, default=3, show_default=True, help="Runs a capacity; 1: the arrivals of the trace.")
 @click.option(
     "--tolerance", type=float, default=0.05, show_default=True, help="How near to the least capacity to come."
@@ -104,6 +106,7 @@ def advise(
     rate: float,
     token_budget: int,
     max_sequences: int | None,
+    retention: RetentionOptions | None,
     seeds: int,
     tolerance: float,
     jobs: int | None,
@@ -139,7 +142,7 @@ def advise(
     setup = ServerSetup(
         load_profile(profile),
         mode,
-        options=SimulationOptions(limits=limits),
+        options=SimulationOptions(limits=limits, retention=retention),
         libraries=libraries,
     )
     check_trace(ctx, trace)

@@ -13,6 +13,7 @@ from kvopt.cli.trace_source import check_trace, load_trace, trace_source
 from kvopt.cli.values import (
     check_outputs,
     policy_library_option,
+    retention_option,
     schedulers_callback,
 )
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kvopt.cost import ModelGeometry
     from kvopt.scheduler import Scheduler
     from kvopt.simulator.policy_source import PolicyLike
+    from kvopt.simulator.retention import RetentionOptions
     from kvopt.workload.base import Trace
 
 DEFAULT_POLICIES = ("lru", "cost-aware")
@@ -36,7 +38,7 @@ DEFAULT_POLICIES = ("lru", "cost-aware")
     default=["fifo"],
     show_default=True,
     callback=schedulers_callback,
-    help="fifo, priority, shortest-prefill, program, cache-aware, or path/to/file.py:ClassName. Repeatable.",
+    help="fifo, priority, shortest-prefill, program, cache-aware, continuum, or path/to/file.py:ClassName. Repeatable.",
 )
 @capacity_option("about 4% of all blocks")
 @memory_options
@@ -87,6 +89,7 @@ DEFAULT_POLICIES = ("lru", "cost-aware")
     metavar="blocks=N,block_ms=MS[,latency_ms=MS]",
     help="A second tier in CPU memory: its blocks, and the time to load one.",
 )
+@retention_option
 @click.option("--bounded", is_flag=True, help="Latencies within 1% in fixed memory instead of exactly.")
 @click.option(
     "--seeds",
@@ -119,6 +122,7 @@ def simulate(
     preemption: str,
     answers: str,
     tier: str | None,
+    retention: RetentionOptions | None,
     bounded: bool,
     seeds: int,
     jobs: int,
@@ -156,6 +160,7 @@ def simulate(
         answers=answers,
         exact=not bounded,
         tier=None if tier is None else TierOptions.parse(tier),
+        retention=retention,
     )
     check_trace(ctx, trace)
     check_outputs(ctx, trace, {"--json": json_file, "--events": events_file})

@@ -16,6 +16,7 @@ from kvopt.errors import ConfigError
 if TYPE_CHECKING:
     from kvopt.scheduler import Scheduler
     from kvopt.simulator.policy_source import PolicyLike
+    from kvopt.simulator.retention import RetentionOptions
 
 AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
 
@@ -66,12 +67,13 @@ def schedulers_callback(
     """Scheduler specs and Python schedulers of all values, each checked, repeats removed."""
     from kvopt.errors import SchedulerError
     from kvopt.policies.python_file import load_class
-    from kvopt.scheduler import Scheduler, make_scheduler
+    from kvopt.scheduler import Scheduler
+    from kvopt.simulator.server import check_scheduler
 
     schedulers: list[str | type[Scheduler]] = []
     for spec in dict.fromkeys(split_policies(values)):
         scheduler = load_class(spec, "scheduler", Scheduler, SchedulerError)  # type: ignore[type-abstract]
-        make_scheduler(scheduler)
+        check_scheduler(scheduler)
         schedulers.append(scheduler)
     return schedulers
 
@@ -134,6 +136,23 @@ def check_outputs(ctx: click.Context, source: Path | None, outputs: dict[str, Pa
         other = taken.setdefault(path.resolve(), option)
         if other != option:
             raise click.UsageError(f"{option} {path} would overwrite {other}", ctx)
+
+
+def retention_option(command: AnyCommand) -> AnyCommand:
+    """Add --retention: what is held for sessions that come back, as `retention`."""
+    return click.option(
+        "--retention",
+        callback=_retention_callback,
+        metavar="RULE[:SETTING=VALUE,...]",
+        help="Hold blocks for sessions that come back: index, expected-hold, paper, fixed or infercept; best with "
+        "--scheduler continuum. See docs/continuum.md.",
+    )(command)
+
+
+def _retention_callback(ctx: click.Context, parameter: click.Parameter, value: str | None) -> RetentionOptions | None:
+    from kvopt.simulator.retention import RetentionOptions
+
+    return None if value is None else RetentionOptions.parse(value)
 
 
 def policy_library_option(command: AnyCommand) -> AnyCommand:

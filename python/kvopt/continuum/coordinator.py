@@ -13,7 +13,7 @@ The engine (a simulator or vLLM's scheduler) calls, on one monotonic clock of it
     tick           before each step: ends what is due
 
 and asks `candidates(now)` for the order in which to try who waits, and `make_room(blocks, now)` before it preempts a
-running request or refuses the first waiting one. Nothing is parsed, hashed or scanned here: O(log n) an event.
+running request or lets the first waiting one wait on. Nothing is parsed, hashed or scanned here: O(log n) an event.
 
 A clock that goes back counts as standing still (`stats()["clock_went_back"]`). A bad argument raises with nothing
 changed. Not for use by several threads at once.
@@ -35,7 +35,7 @@ from kvopt.continuum.pool import ProtectedPool
 from kvopt.continuum.record import ClientRecord, parse_record
 from kvopt.continuum.requests import Request, RequestTable
 from kvopt.continuum.retention import RetentionManager
-from kvopt.continuum.selection import Candidate, ProgramSelection
+from kvopt.continuum.selection import Candidate, ProgramSelection, Standing
 from kvopt.continuum.sessions import Session, SessionTable
 from kvopt.continuum.ttl import Decision
 from kvopt.policies import StopReason
@@ -49,12 +49,7 @@ class Coordinator:
     `loss` gives the seconds that losing tokens costs, such as LossOfTokens. Raises ConfigError for bad options.
     """
 
-    def __init__(
-        self,
-        pool: ProtectedPool,
-        loss: LossSeconds,
-        options: ContinuumOptions | None = None,
-    ) -> None:
+    def __init__(self, pool: ProtectedPool, loss: LossSeconds, options: ContinuumOptions | None = None) -> None:
         self.options = options = options or ContinuumOptions()
         self.selection = ProgramSelection(starvation_bound=options.starvation_bound, ageing=options.ageing)
         self.retention = RetentionManager(pool, points=options.points, longest_hold=options.longest_hold)
@@ -112,7 +107,7 @@ class Coordinator:
         """A waiting request runs, and holds its blocks. Raises RequestIdError."""
         entry = self._requests.waiting(request)
         now = self._clock.at(now)
-        self.selection.remove(request)
+        self.selection.admit(request, now)
         entry.running = True
         self.appraisal.running_blocks += entry.blocks
         waited = now - entry.arrival
@@ -165,9 +160,8 @@ class Coordinator:
         """
         entry = self._requests.running(request)
         if footprint is None:
-            head = 0 if entry.session is None else entry.session.head
             left = entry.blocks if blocks is None else blocks
-            footprint = Footprint(left, min(head, left))
+            footprint = Footprint(left, min(entry.head, left))
         footprint.check()
         now = self._clock.at(now)
         self.appraisal.running_blocks -= entry.blocks
@@ -223,15 +217,14 @@ class Coordinator:
         Nothing happens when it is unknown or not idle. Raises ClientFieldError for a bad value.
         """
         news = parse_record({"expected_gap": gap, "progress": progress})
-        gap, progress = news.expected_gap, news.progress
         now = self._clock.at(now)
         session = self._sessions.get(session_id)
         if session is None or not session.idle:
             return
-        if gap is not None:
-            session.expected = gap
-        if progress is not None:
-            self.appraisal.gaps.report(session, progress, now)
+        if news.expected_gap is not None:
+            session.expected = news.expected_gap
+        if news.progress is not None:
+            self.appraisal.gaps.report(session, news.progress, now)
         self._idle.revise(session, now)
 
     def demand(self, now: float, available: int) -> None:
@@ -251,10 +244,17 @@ class Coordinator:
         """Who waits, in the order to try them. Take what is needed, then call the events."""
         return self.selection.candidates(self._clock.at(now))
 
-    def make_room(self, blocks: int, now: float) -> list[str]:
-        """Give up leases until `blocks` blocks can be had, or none is left; returns the sessions that lost theirs."""
+    def make_room(self, blocks: int, now: float, *, waiting: Hashable = None) -> list[str]:
+        """Give up leases until `blocks` blocks can be had, or none is left; returns the sessions that lost theirs.
+
+        `waiting` is for whom, where it waits and engine and `candidates` agree on the order. While others run, leases
+        that are worth their price are not given up for one who stands by arrival alone: it may be passed.
+        """
         blocks = whole_blocks("blocks", blocks)
         now = self._clock.at(now)
+        passable = waiting is not None and self.selection.standing(waiting, now) is Standing.FIRST_COME
+        if passable and self.appraisal.running_blocks:
+            return []
         lost = [str(session) for session in self.retention.make_room(blocks, now)]
         for session_id in lost:
             session = self._sessions.get(session_id)

@@ -30,6 +30,14 @@ class ProtectedPool(Protocol):
         """Whether the victim order looks at priorities, so that :meth:`retain` has an effect."""
         ...
 
+    @property
+    def weighs(self) -> bool:
+        """Whether that order weighs chance and cost of a return by itself.
+
+        Then priorities are for what clients say and for ended sessions; estimates would count twice.
+        """
+        ...
+
     def available(self) -> int:
         """Blocks that a request could get now: empty, and evictable ones."""
         ...
@@ -57,16 +65,23 @@ class ProtectedPool(Protocol):
         ...
 
 
+def weighs_returns(policy: object) -> bool:
+    """Whether a policy (its spec, or an object) orders victims by chance and cost of a return by itself."""
+    return isinstance(policy, str) and policy.partition(":")[0].strip() == "cost-aware"
+
+
 class NativePool:
     """:class:`ProtectedPool` over a :class:`kvopt.cache.BlockPool`; handles are its allocations.
 
-    `soft` says whether the pool was built with ``retention=True`` and a policy that looks at priorities.
+    `soft` says whether the pool was built with ``retention=True`` and a policy that looks at priorities, `weighs`
+    whether that policy is one for which :func:`weighs_returns` holds.
     """
 
-    def __init__(self, pool: BlockPool, *, lease_budget: int = 0, soft: bool = False) -> None:
+    def __init__(self, pool: BlockPool, *, lease_budget: int = 0, soft: bool = False, weighs: bool = False) -> None:
         self._pool = pool
         self.lease_budget = lease_budget
         self.soft = soft
+        self.weighs = weighs
 
     def available(self) -> int:
         """See :class:`ProtectedPool`."""

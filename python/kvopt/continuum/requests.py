@@ -27,6 +27,11 @@ class Request:
         """When its session arrived, or itself where it has none."""
         return self.arrival if self.session is None else self.session.arrival
 
+    @property
+    def head(self) -> int:
+        """Blocks that its session's first request found cached."""
+        return 0 if self.session is None else self.session.head
+
 
 class RequestTable(dict[Hashable, Request]):
     """Requests by id."""

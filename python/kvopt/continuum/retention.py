@@ -116,6 +116,8 @@ class RetentionManager:
             self._retain_ranges(handle, footprint, ranges, block_tokens, lifetime, now)
             return None
         level = self._priority(decision.value, footprint) if priority is None else priority
+        if priority is None and self._pool.weighs:
+            level = DEFAULT_PRIORITY
         protection = Protection(footprint, decision.value, now + decision.ttl, level)
         self._charge(protection)
         self._retain(handle, footprint.shared, footprint.blocks, level, decision.ttl, now, lifetime)

@@ -22,6 +22,7 @@ class ContinuumScheduler(Scheduler):
         self._own = True
         self._waiting: dict[Hashable, Request] = {}
         self._named: Request | None = None
+        self._now = 0.0
 
     def follow(self, selection: ProgramSelection) -> None:
         """Read the order of a selection that a coordinator keeps; it must hear of each request before this does."""
@@ -49,6 +50,7 @@ class ContinuumScheduler(Scheduler):
 
     def peek(self, view: SchedulerView) -> Request:
         """Name the first candidate that waits here."""
+        self._now = view.now
         for candidate in self._selection.candidates(view.now):
             named = self._waiting.get(candidate.request)
             if named is not None:
@@ -60,7 +62,7 @@ class ContinuumScheduler(Scheduler):
         """Give it out."""
         assert self._named is not None
         if self._own:
-            self._selection.remove(self._named.id)
+            self._selection.admit(self._named.id, self._now)
         return self._waiting.pop(self._named.id)
 
     def remove(self, request: Request) -> None:

@@ -3,9 +3,11 @@
 The standings, in order:
 
     preempted   was running and lost its blocks: finishing it frees memory soonest
-    starved     has waited for the bound or longer; by arrival, so that no session waits for ever
+    starved     has waited for the bound or longer; by its end, so that no session waits for ever
     returning   its session's blocks are retained: it needs little memory, and its hold ends when it starts
     first come  the session that arrived first (program-level FCFS; Continuum v6, §4.3)
+
+The bound is some seconds, or most of what first come, first served would make requests wait, whichever is more.
 
 What differs from the paper: the starved, and ageing, which mixes a request's own arrival into its program's, so that an
 old session does not always pass a new one. Structure: one sorted list of keys. O(log n) comparisons an event.
@@ -16,11 +18,12 @@ from __future__ import annotations
 import enum
 import math
 from bisect import bisect_left, insort
-from collections import deque
 from collections.abc import Hashable, Iterator
+from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import NamedTuple
 
+from kvopt.continuum.patience import Patience
 from kvopt.errors import ConfigError, RequestIdError
 
 
@@ -64,9 +67,12 @@ _Key = tuple[int, float, int]  # standing, time, and the request's number, which
 
 
 class _Waiting:
-    __slots__ = ("arrival", "blocks", "key", "order", "request")
+    __slots__ = ("arrival", "blocks", "key", "order", "place", "request")
 
-    def __init__(self, request: Hashable, arrival: float, order: float, blocks: int, key: _Key) -> None:
+    def __init__(
+        self, request: Hashable, arrival: float, order: float, blocks: int, key: _Key, place: int | None
+    ) -> None:
+        self.place = place
         self.request = request
         self.arrival = arrival
         self.order = order
@@ -77,8 +83,8 @@ class _Waiting:
 class ProgramSelection:
     """The waiting requests in order.
 
-    `starvation_bound` is in seconds; `ageing` from 0 (the session's arrival alone) to 1 (the request's own). Raises
-    ConfigError for values out of range. Times are those of one clock that does not go back.
+    `starvation_bound` is the least, in seconds; `ageing` from 0 (the session's arrival alone) to 1 (the request's own).
+    Raises ConfigError for values out of range. Times are those of one clock that does not go back.
     """
 
     def __init__(self, *, starvation_bound: float = 30.0, ageing: float = 0.25) -> None:
@@ -91,7 +97,8 @@ class ProgramSelection:
         self._keys: list[_Key] = []
         self._by_number: dict[int, _Waiting] = {}
         self._by_request: dict[Hashable, _Waiting] = {}
-        self._arrivals: deque[tuple[float, int]] = deque()
+        self._patience = Patience()
+        self._deadlines: list[tuple[float, int]] = []  # a heap: when whom starves
         self._next_number = 0
         self.blocks = 0
         """Blocks that all who wait want."""
@@ -121,21 +128,34 @@ class ProgramSelection:
         self._next_number += 1
         standing = Standing.PREEMPTED if preempted else Standing.RETURNING if retained else Standing.FIRST_COME
         order = program_arrival + self._ageing * (arrival - program_arrival)
-        waiting = _Waiting(request, arrival, order, blocks, (standing, order, number))
+        place = None if preempted else self._patience.on_arrival(now)
+        waiting = _Waiting(request, arrival, order, blocks, (standing, order, number), place)
         self._by_number[number] = self._by_request[request] = waiting
         insort(self._keys, waiting.key)
-        self._arrivals.append((now, number))
+        heappush(self._deadlines, (now + max(self._bound, self._patience.seconds), number))
         self.blocks += blocks
 
+    def admit(self, request: Hashable, now: float) -> None:
+        """A request no longer waits, for it runs. Raises RequestIdError."""
+        if self._take(request).place is not None:
+            self._patience.on_admitted(now)
+
     def remove(self, request: Hashable) -> None:
-        """A request no longer waits. Raises RequestIdError."""
+        """A request no longer waits, for it was aborted. Raises RequestIdError."""
+        place = self._take(request).place
+        if place is not None:
+            self._patience.on_aborted(place)
+
+    def _take(self, request: Hashable) -> _Waiting:
         waiting = self._of(request)
         del self._keys[bisect_left(self._keys, waiting.key)]
         del self._by_request[request]
         del self._by_number[waiting.key[2]]
         self.blocks -= waiting.blocks
-        if len(self._arrivals) > 2 * len(self._keys) + 64:
-            self._arrivals = deque(entry for entry in self._arrivals if entry[1] in self._by_number)
+        if len(self._deadlines) > 2 * len(self._keys) + 64:
+            self._deadlines = [entry for entry in self._deadlines if entry[1] in self._by_number]
+            heapify(self._deadlines)
+        return waiting
 
     def set_retained(self, request: Hashable, retained: bool) -> None:
         """Whether its session's blocks are retained has changed. Raises RequestIdError."""
@@ -154,11 +174,16 @@ class ProgramSelection:
         """The first `n` candidates."""
         return list(islice(self.candidates(now), n))
 
+    def standing(self, request: Hashable, now: float) -> Standing:
+        """Where a waiting request stands. Raises RequestIdError."""
+        self._promote(now)
+        return Standing(self._of(request).key[0])
+
     def stable_until(self) -> float:
         """When the order may next change by the passing of time alone, in seconds; infinite when nobody waits."""
-        while self._arrivals and self._arrivals[0][1] not in self._by_number:
-            self._arrivals.popleft()
-        return self._arrivals[0][0] + self._bound if self._arrivals else math.inf
+        while self._deadlines and self._deadlines[0][1] not in self._by_number:
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else math.inf
 
     def ahead(self, program_arrival: float) -> float:
         """Blocks wanted in front of a request of this session that comes without retained blocks, about."""
@@ -167,11 +192,11 @@ class ProgramSelection:
         return self.blocks * bisect_left(self._keys, (Standing.FIRST_COME, program_arrival, 0)) / len(self._keys)
 
     def _promote(self, now: float) -> None:
-        while self._arrivals and now - self._arrivals[0][0] >= self._bound:
-            _, number = self._arrivals.popleft()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            deadline, number = heappop(self._deadlines)
             waiting = self._by_number.get(number)
             if waiting is not None and waiting.key[0] > Standing.STARVED:
-                self._move(waiting, Standing.STARVED, waiting.arrival)
+                self._move(waiting, Standing.STARVED, deadline)
 
     def _move(self, waiting: _Waiting, standing: Standing, order: float) -> None:
         del self._keys[bisect_left(self._keys, waiting.key)]

@@ -10,6 +10,7 @@ from kvopt.simulator.policy_source import PolicyLike
 from kvopt.simulator.regime import Regime, RegimeReport, Standing, regime_report
 from kvopt.simulator.replay import replay
 from kvopt.simulator.result import ReplayResult, ReplayRow
+from kvopt.simulator.retention import RetentionOptions
 from kvopt.simulator.server import SimulationOptions
 from kvopt.simulator.simulate import simulate
 from kvopt.simulator.simulation_result import SimulationResult, SimulationRun, SimulationSummary
@@ -30,6 +31,7 @@ __all__ = [
     "RegimeReport",
     "ReplayResult",
     "ReplayRow",
+    "RetentionOptions",
     "SimulationOptions",
     "SimulationResult",
     "SimulationRun",

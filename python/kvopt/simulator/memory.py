@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvopt._core import BlockPool
+from kvopt.continuum.pool import weighs_returns
 from kvopt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Memory:
             raise ConfigError(f"capacity: {capacity} blocks; at least 2 are needed, for one is the null block")
         self.usable = capacity - 1
         self.block_tokens = block_tokens
+        self.weighs = weighs_returns(policy)
         self.lease_budget = int(lease_share * self.usable)
         self.pool = BlockPool(
             self.usable,

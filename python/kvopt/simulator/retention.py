@@ -1,8 +1,8 @@
 """Retention in the timed engine: Continuum's coordinator hears what happens, and leases give way before anybody waits.
 
 What retention knows as a session is a thread: the main one of a trace's session, and each of its sub-agents. Blocks
-that are only leased are held by no request; they make room before a running request is preempted, and before the first
-waiting one stays waiting where that lets it in.
+that are only leased are held by no request; they make room before a running request is preempted, and for the first who
+waits where that lets it in.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RetentionOptions:
     """A TTL rule such as "index" or "fixed:seconds=2"; see docs/continuum.md."""
     leases: Leases = "scarce"
     """When blocks are leased."""
-    lease_share: float = 0.3
+    lease_share: float = 0.5
     """Share of the pool that leases may pin."""
     last_turn: bool = False
     """Whether clients say which request is the last of its session or sub-agent."""
@@ -112,8 +112,11 @@ class Retention:
     def aborted(self, request: Request, now: float) -> None:
         """It ends without an answer, from wherever it was."""
 
-    def make_room(self, blocks: int, now: float) -> bool:
-        """Give something up, so that `blocks` blocks can be had in the end; false when nothing is left to give."""
+    def make_room(self, blocks: int, now: float, waiting: Request | None = None) -> bool:
+        """Give something up for a running request that needs `blocks` blocks, or for the first who waits.
+
+        False when nothing is left to give, it would not do, or who waits can wait on.
+        """
         return False
 
     def close(self, now: float) -> None:
@@ -136,6 +139,7 @@ class SessionRetention(Retention):
         step_time: StepTime,
     ) -> None:
         self._memory, self._source, self._last_turn = memory, source, options.last_turn
+        self._ordered = isinstance(scheduler, ContinuumScheduler)
         order = scheduler if isinstance(scheduler, ContinuumScheduler) else ContinuumScheduler()
         self._leases = pool = _LeasedMemory(memory)
         self.coordinator = Coordinator(
@@ -205,11 +209,12 @@ class SessionRetention(Retention):
         """See Retention."""
         self.coordinator.aborted(request.id, now)
 
-    def make_room(self, blocks: int, now: float) -> bool:
+    def make_room(self, blocks: int, now: float, waiting: Request | None = None) -> bool:
         """See Retention."""
         if blocks > self._memory.free + self._memory.leased:
             return False  # all leases together would not do
-        return bool(self.coordinator.make_room(self._memory.free + 1, now))
+        whom = waiting.id if waiting is not None and self._ordered else None
+        return bool(self.coordinator.make_room(self._memory.free + 1, now, waiting=whom))
 
     def close(self, now: float) -> None:
         """See Retention."""
@@ -226,6 +231,7 @@ class _LeasedMemory:
     def __init__(self, memory: Memory) -> None:
         self.lease_budget = memory.lease_budget
         self.soft = memory.pool.honours_priority
+        self.weighs = memory.weighs
         self._memory, self._pool = memory, memory.pool
         self._deadline: dict[int, float] = {}  # of each lease
         self.next_deadline = math.inf

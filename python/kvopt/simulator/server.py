@@ -192,10 +192,7 @@ def simulation_cells(
             raise ConfigError(f"policies: two different policies are called {name!r}")
     check_needs(trace, named.values())
     for scheduler in lines:
-        if isinstance(scheduler, str):
-            parse_scheduler(scheduler)
-        else:
-            make_scheduler(scheduler)
+        check_scheduler(scheduler)
     cells = [
         SimulationCell(policy, name, scheduler, size, seed)
         for size in sizes
@@ -204,6 +201,14 @@ def simulation_cells(
         for seed in numbers
     ]
     return cells, list(named)
+
+
+def check_scheduler(scheduler: SchedulerLike) -> None:
+    """Raise UnknownSchedulerError, ConfigError or SchedulerError unless it can be simulated."""
+    if isinstance(scheduler, str):
+        parse_scheduler(scheduler)
+    else:
+        make_scheduler(scheduler)
 
 
 def _scheduler_name(scheduler: SchedulerLike) -> str:

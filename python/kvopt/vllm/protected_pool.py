@@ -12,6 +12,7 @@ import itertools
 from collections import Counter
 from typing import Any, Literal
 
+from kvopt.continuum.pool import weighs_returns
 from kvopt.errors import LeaseError
 from kvopt.policies.retention import DEFAULT_PRIORITY
 
@@ -24,10 +25,12 @@ class VllmProtectedPool:
     Attributes:
         lease_budget: blocks that leases may pin at once.
         soft: whether the victim order looks at priorities.
+        weighs: whether it weighs returns by itself.
         leased: blocks that are pinned now.
     """
 
-    def __init__(self, manager: Any, lease_share: float) -> None:
+    def __init__(self, manager: Any, lease_share: float, policy: object = None) -> None:
+        self.weighs = weighs_returns(policy)
         self._pool = manager.block_pool
         self._native: Any = getattr(self._pool, "native", None)
         self.lease_budget = int(lease_share * (self._pool.num_gpu_blocks - 1))

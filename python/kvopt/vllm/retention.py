@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from kvopt.continuum import ClientRecord, ContinuumOptions, Coordinator, Footprint, LossOfTokens, parse_record
+from kvopt.continuum import ClientRecord, ContinuumOptions, Coordinator, LossOfTokens, parse_record
 from kvopt.cost import PrefillCost
 from kvopt.vllm import observation as seen
 from kvopt.vllm.config import Config
@@ -38,12 +38,13 @@ class Retention:
         self._manager = manager
         self._hooks = hooks
         self._block_tokens = block_tokens
-        self.pool = VllmProtectedPool(manager, config.lease_share)
+        self.pool = VllmProtectedPool(manager, config.lease_share, config.policy)
         rule = f"fixed:seconds={config.retention_ttl}" if config.retention == "fixed" else config.retention
         options = ContinuumOptions(
             ttl=rule, leases="scarce" if self.pool.lease_budget else "never", block_tokens=block_tokens
         )
         self.coordinator = Coordinator(self.pool, LossOfTokens(config.prefill or _ASSUMED), options)
+        self._ordered = config.waiting == "sessions"
         self._running: set[str] = set()
         self._watch_allocation()
 
@@ -94,11 +95,9 @@ class Retention:
             return
         self._running.discard(request_id)
         handle = self.pool.handle_of(self._manager, request_id)
-        footprint = Footprint(max((len(group) for group in handle), default=0))
+        blocks = max((len(group) for group in handle), default=0)
         tools = (SOME_TOOL,) if event.tool_call else ()
-        self.coordinator.finished(
-            request_id, event.now, stop=event.stop, tools=tools, footprint=footprint, handle=handle
-        )
+        self.coordinator.finished(request_id, event.now, stop=event.stop, tools=tools, blocks=blocks, handle=handle)
 
     def _record(self, view: seen.RequestView) -> ClientRecord:
         record = parse_record(view.client, strict=False)
@@ -113,12 +112,15 @@ class Retention:
     def _watch_allocation(self) -> None:
         allocate = self._manager.allocate_slots
 
-        def allocate_slots(*args: Any, **kwargs: Any) -> Any:
-            blocks = allocate(*args, **kwargs)
+        def allocate_slots(request: Any, *args: Any, **kwargs: Any) -> Any:
+            blocks = allocate(request, *args, **kwargs)
+            waits = self._ordered and request.request_id in self.coordinator.selection
             while blocks is None and self.coordinator.retention.leases:
                 with self._hooks.guard("retention under pressure"):
-                    self.coordinator.make_room(self.pool.available() + 1, self._hooks.clock())
-                    blocks = allocate(*args, **kwargs)
+                    waiting = request.request_id if waits else None
+                    if not self.coordinator.make_room(self.pool.available() + 1, self._hooks.clock(), waiting=waiting):
+                        break
+                    blocks = allocate(request, *args, **kwargs)
                     continue
                 break
             return blocks

@@ -48,7 +48,10 @@ class SessionOrder:
             self._add(event.request, event.now, retained=event.request.turn > 0)
         elif isinstance(event, seen.Preempted):
             self._add(event.request, event.now, preempted=True)
-        elif isinstance(event, seen.Scheduled | seen.Finished):
+        elif isinstance(event, seen.Scheduled):
+            if event.request.request_id in self._selection:
+                self._selection.admit(event.request.request_id, event.now)
+        elif isinstance(event, seen.Finished):
             self._remove(event.request.request_id)
         elif isinstance(event, seen.Released) and len(self._programs) > 100_000:
             self._programs.pop(next(iter(self._programs)))

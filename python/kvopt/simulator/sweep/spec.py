@@ -15,6 +15,7 @@ from kvopt.cost import blocks_in_memory, model_geometry, parse_bytes
 from kvopt.errors import ConfigError
 from kvopt.simulator.limits import Limits
 from kvopt.simulator.replay import check_capacity
+from kvopt.simulator.retention import RetentionOptions
 from kvopt.simulator.server import SimulationOptions
 from kvopt.simulator.step_time import DEFAULT_PROFILE, load_profile
 from kvopt.simulator.sweep.cell import Cell, ServerSetup
@@ -30,7 +31,8 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "trace": ("path", "format", *DEFAULTS),
     "grid": ("policies", "capacities", "memory", "schedulers", "rates", "seeds"),
     "server": (
-        "profile", "model", "kv_dtype", "token_budget", "max_sequences", "preemption", "answers", "tier", "exact",
+        "profile", "model", "kv_dtype", "token_budget", "max_sequences", "preemption", "answers", "tier", "retention",
+        "exact",
         "policy_libraries",
     ),
     "clients": ("mode", "session_limit", "patience"),
@@ -144,6 +146,7 @@ def _setup(server: Table, clients: Table, folder: Path) -> ServerSetup:
     budget = server.like("token_budget", defaults.token_budget)
     most = server.like("max_sequences", min(defaults.max_sequences, budget))
     tier = server.text("tier")
+    retention = server.text("retention")
     profile = _file(folder, server.text("profile") or DEFAULT_PROFILE, (".json",))
     libraries = server.take("policy_libraries", texts) or ()
     limits = server.checked("", lambda: Limits(budget, most))
@@ -155,6 +158,7 @@ def _setup(server: Table, clients: Table, folder: Path) -> ServerSetup:
             answers=server.text("answers") or "reused",
             exact=server.like("exact", True),
             tier=None if tier is None else TierOptions.parse(tier),
+            retention=None if retention is None else RetentionOptions.parse(retention),
         ),
     )
     times = server.checked("profile", lambda: load_profile(profile))
