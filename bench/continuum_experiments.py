@@ -118,7 +118,7 @@ def results(seeds: int, jobs: int) -> dict[Key, Row]:
 
 
 def shown(value: Confidence, places: int = 0) -> str:
-    return f"{value.mean:,.{places}f} ± {value.half_width:,.{places}f}"
+    return f"{value.mean:,.{places}f}" + (f" ± {value.half_width:,.{places}f}" if value.runs > 1 else "")
 
 
 def cells_of(rows: dict[Key, Row], name: str, profile: str, level: str) -> Iterator[tuple[str, ...]]:
@@ -140,7 +140,7 @@ def cells_of(rows: dict[Key, Row], name: str, profile: str, level: str) -> Itera
             f"{name}, {profile}, {level} ({len(seeds)})",
             method,
             shown(confidence(values(method, "mean"))),
-            "" if method == BASE else f"{change.mean:+.1f} ± {change.half_width:.1f} %",
+            "" if method == BASE else f"{shown(change, 1)} %",
             shown(confidence(values(method, "p90"))),
             f"{fmean(values(method, 'max')):,.0f}",
             f"{fmean(values(method, 'fairness')):.1f}",

@@ -84,7 +84,7 @@ def test_retention_is_in_the_file(small_trace_file: Path, tmp_path: Path) -> Non
     document = json.loads(result.read_text())
     assert document["runs"][0]["scheduler"] == "continuum:bound=3"
     assert document["setup"]["options"]["retention"] == {
-        "rule": "fixed:seconds=3", "leases": "always", "lease_share": 0.5, "last_turn": False,
+        "rule": "fixed:seconds=3", "leases": "always", "lease_share": 0.9, "last_turn": False,
     }  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def test_the_fields_named_are_read() -> None:
 
 def test_the_defaults_are_as_stated() -> None:
     options = ContinuumOptions()
-    assert (options.ttl, options.leases, options.starvation_bound, options.ageing) == ("index", "scarce", 30.0, 0.25)
+    assert (options.ttl, options.leases, options.starvation_bound, options.ageing) == ("index", "scarce", 30.0, 0.0)
     assert (options.shrinkage, options.memory, options.time_constant) == (15.0, 2000.0, 20.0)
     assert options.most_sessions == 100_000
     assert GapHistory()._most_nodes == 1024

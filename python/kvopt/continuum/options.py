@@ -35,7 +35,7 @@ class ContinuumOptions:
     shrinkage: float = 15.0
     memory: float = 2000.0
     starvation_bound: float = 30.0
-    ageing: float = 0.25
+    ageing: float = 0.0
     points: float = 8.0
     longest_hold: float = 600.0
     time_constant: float = 20.0

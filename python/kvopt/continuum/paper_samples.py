@@ -25,12 +25,13 @@ _MOST_TOOLS = 1024
 class DurationSample:
     """The last `window` durations in seconds, in order."""
 
-    __slots__ = ("_order", "_sorted", "_window")
+    __slots__ = ("_order", "_ranks", "_sorted", "_window")
 
     def __init__(self, window: int = WINDOW) -> None:
         self._window = window
         self._order: deque[float] = deque()
         self._sorted: Floats = np.empty(16)
+        self._ranks: Floats = np.empty(0)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -55,9 +56,13 @@ class DurationSample:
         if n == 0:
             return 0.0, 0.0
         durations = self._sorted[:n]
-        value = np.arange(1, n + 1) * (benefit / n) - durations
+        if len(self._ranks) < n:
+            self._ranks = np.arange(1.0, 2.0 * n + 1.0)
+        value = self._ranks[:n] * (benefit / n)
+        value -= durations
         best = int(value.argmax())
-        return (float(durations[best]), float(value[best])) if value[best] > 0.0 else (0.0, 0.0)
+        most = float(value[best])
+        return (float(durations[best]), most) if most > 0.0 else (0.0, 0.0)
 
 
 class PaperSamples:
@@ -71,6 +76,8 @@ class PaperSamples:
         self._waited = 0.0
         self._sums = [0.0] * 6  # pairs, Σk, Σ(N−k), Σk², Σ(N−k)², Σk(N−k)
         self._lengths: set[int] = set()
+        self.eta = 1.0
+        """η; 1 until programs of two lengths have finished."""
 
     def on_gap(self, tool: str, seconds: float) -> None:
         """Take the duration of a tool in."""
@@ -100,15 +107,14 @@ class PaperSamples:
         self._sums = [old + new for old, new in zip(self._sums, added, strict=True)]
         if len(self._lengths) < 2:
             self._lengths.add(requests)
+        self.eta = self._correlation()
 
     @property
     def wait(self) -> float:
         """T, in seconds; 0 before the first."""
         return max(self._waited, 0.0) / len(self._waits) if self._waits else 0.0
 
-    @property
-    def eta(self) -> float:
-        """η; 1 until programs of two lengths have finished."""
+    def _correlation(self) -> float:
         n, x, y, xx, yy, xy = self._sums
         spread = (n * xx - x * x) * (n * yy - y * y)
         if len(self._lengths) < 2 or spread <= 0.0:

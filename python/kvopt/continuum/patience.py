@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 _FADING = 0.999  # of the longest wait, at each admission
-_SHARE = 0.6  # of it: whoever may be passed no longer still waits for those in front
+_SHARE = 0.55  # of it: whoever may be passed no longer still waits for those in front
 
 
 class Patience:

@@ -16,7 +16,7 @@ class ContinuumScheduler(Scheduler):
     from 0 to 1. Raises ConfigError.
     """
 
-    def __init__(self, bound: float = 30.0, ageing: float = 0.25) -> None:
+    def __init__(self, bound: float = 30.0, ageing: float = 0.0) -> None:
         self.bound, self.ageing = bound, ageing
         self._selection = ProgramSelection(starvation_bound=bound, ageing=ageing)
         self._own = True
@@ -83,6 +83,6 @@ register_scheduler(
         "continuum",
         "preempted, starved, returning, then the session that came first",
         ContinuumScheduler,
-        {"bound": 30.0, "ageing": 0.25},
+        {"bound": 30.0, "ageing": 0.0},
     )
 )

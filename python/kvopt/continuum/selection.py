@@ -87,7 +87,7 @@ class ProgramSelection:
     Raises ConfigError for values out of range. Times are those of one clock that does not go back.
     """
 
-    def __init__(self, *, starvation_bound: float = 30.0, ageing: float = 0.25) -> None:
+    def __init__(self, *, starvation_bound: float = 30.0, ageing: float = 0.0) -> None:
         if not starvation_bound > 0.0:
             raise ConfigError(f"starvation_bound: {starvation_bound!r}; it must be a number of seconds above 0")
         if not 0.0 <= ageing <= 1.0:

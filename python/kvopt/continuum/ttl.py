@@ -67,7 +67,11 @@ def best_hold_ttl(curve: ReturnCurve, benefit: float, cost: float = 1.0, age: fl
     benefit·g falls below `cost`: until there some longer hold pays, from there on none does.
     """
     first = curve.edge_before(age)
-    value = benefit * curve.returned[first:] - cost * curve.held[first:]
+    if first == 0:
+        value = curve.returned * benefit
+        value -= curve.held if cost == 1.0 else curve.held * cost
+    else:
+        value = benefit * curve.returned[first:] - cost * curve.held[first:]
     best = first + int(value.argmax())
     if curve.survival[best] < GONE:
         return math.inf
@@ -154,5 +158,7 @@ class InferCept(TtlRule):
 def decision_of(q: Question, ttl: float, keep: bool, *reasons: str, **numbers: float) -> Decision:
     """The answer to a question, with the index and what it was computed from."""
     value = (q.loss + q.queueing) * q.curve.index_at(q.age) / max(q.blocks, 1)
-    numbers |= {"loss": q.loss, "queueing": q.queueing, "price": q.price, "blocks": float(q.blocks), "age": q.age}
-    return Decision(ttl if keep else 0.0, keep, value, reasons, numbers)
+    known = {"loss": q.loss, "queueing": q.queueing, "price": q.price, "blocks": float(q.blocks), "age": q.age}
+    if numbers:
+        known |= numbers
+    return Decision(ttl if keep else 0.0, keep, value, reasons, known)

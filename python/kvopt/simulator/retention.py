@@ -32,7 +32,7 @@ class RetentionOptions:
     """A TTL rule such as "index" or "fixed:seconds=2"; see docs/continuum.md."""
     leases: Leases = "scarce"
     """When blocks are leased."""
-    lease_share: float = 0.5
+    lease_share: float = 0.9
     """Share of the pool that leases may pin."""
     last_turn: bool = False
     """Whether clients say which request is the last of its session or sub-agent."""
