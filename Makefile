@@ -29,8 +29,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 existing = $(wildcard $(1))
 CPP_FOLDERS := $(call existing,csrc cuda tests/cpp)
 PACKAGE_SOURCES := CMakeLists.txt pyproject.toml $(shell find $(call existing,csrc cuda cmake python) -type f \
-  \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cmake' -o -name '*.py' -o -name '*.pyi' -o -name '*.patch' \))
-FORMATTED = $(shell find $(CPP_FOLDERS) $(call existing,examples) -type f \( -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' \))
+  \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.map' -o -name '*.in' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cmake' \
+  -o -name '*.py' -o -name '*.pyi' -o -name '*.patch' \))
+FORMATTED = $(shell find $(CPP_FOLDERS) $(call existing,examples bench/cpp) -type f \
+  \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' \))
 TIDIED = $(shell find $(call existing,csrc tests/cpp) -type f -name '*.cpp')
 TESTS_CPP := $(if $(wildcard tests/cpp/CMakeLists.txt),ON,OFF)
 

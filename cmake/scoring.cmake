@@ -9,7 +9,7 @@ function(kvopt_scoring_target name)
   target_include_directories(kvopt_scoring_${name} PRIVATE csrc/include csrc)
   target_link_libraries(kvopt_scoring_${name} PRIVATE kvopt_options)
   target_compile_definitions(kvopt_scoring_${name} PRIVATE KVOPT_SCORING_TARGET=${name})
-  target_compile_options(kvopt_scoring_${name} PRIVATE ${ARGN})
+  target_compile_options(kvopt_scoring_${name} PRIVATE ${kvopt_fat_lto} ${ARGN})
   target_sources(kvopt_core PRIVATE $<TARGET_OBJECTS:kvopt_scoring_${name}>)
 endfunction()
 

@@ -17,7 +17,7 @@ PrefixTrace::PrefixTrace(std::vector<std::int32_t> parent, std::vector<std::uint
     throw TraceError("parent, shared and new block counts differ in length: " + std::to_string(n) + ", " +
                      std::to_string(shared_.size()) + ", " + std::to_string(fresh_.size()));
   }
-  first_.resize(n + 1);
+  first_.assign(n + 1, 0);
   std::uint64_t blocks = 0;
   for (std::size_t r = 0; r < n; ++r) {
     const std::int32_t p = parent_[r];

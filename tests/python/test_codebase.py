@@ -41,7 +41,7 @@ MAY_IMPORT["errors"] = set()
 MAY_IMPORT["output_file"] = {"errors"}
 
 HEAVY = {"click", "matplotlib", "msgspec", "pyarrow", "rich", "torch", "vllm"}
-SOURCES = {".cmake", ".cpp", ".cu", ".cuh", ".hpp", ".py", ".pyi", ".toml", ".txt", ".md"}
+SOURCES = {".c", ".cmake", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".in", ".map", ".py", ".pyi", ".toml", ".txt", ".md"}
 
 
 def modules() -> list[Path]:

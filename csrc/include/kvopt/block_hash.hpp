@@ -10,13 +10,15 @@
 #include <string_view>
 #include <vector>
 
+#include "kvopt/export.h"
+
 namespace kvopt {
 
 class BlockHasher {
  public:
   // scheme: "sha256", "sha256_cbor", "xxhash" or "xxhash_cbor". Throws ConfigError for another one, and when
   // block_tokens is not 1 to kMostBlockTokens (above, pickle would split a block into frames).
-  BlockHasher(std::string_view scheme, std::uint32_t block_tokens);
+  KVOPT_API BlockHasher(std::string_view scheme, std::uint32_t block_tokens);
 
   static constexpr std::uint32_t kMostBlockTokens = 8192;
 
@@ -25,7 +27,8 @@ class BlockHasher {
 
   // The hash of one block of block_tokens() tokens behind a block with the hash `parent` (1 to 255 bytes), into
   // out[0, hash_bytes()); parent and out may be the same.
-  void hash(const std::uint8_t* parent, std::size_t parent_bytes, const std::int32_t* tokens, std::uint8_t* out);
+  KVOPT_API void hash(const std::uint8_t* parent, std::size_t parent_bytes, const std::int32_t* tokens,
+                      std::uint8_t* out);
 
  private:
   std::size_t write_pickle(const std::uint8_t* parent, std::size_t parent_bytes, const std::int32_t* tokens);

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvopt/export.h"
 #include "kvopt/policy.hpp"
 #include "kvopt/run_table.hpp"
 #include "kvopt/types.hpp"
@@ -37,7 +38,7 @@ struct PoolOptions {
 };
 
 // Throws ConfigError when an option is out of range.
-void check(const PoolOptions& options);
+KVOPT_API void check(const PoolOptions& options);
 
 // Keys of consecutive blocks of one prefix. A key identifies its block and everything before it.
 struct Keys {
@@ -47,7 +48,7 @@ struct Keys {
 };
 
 // A 64-bit digest of a byte-string key, for Keys::hashes. Keys are still compared in full.
-std::uint64_t key_digest(const std::uint8_t* key, std::size_t size);
+KVOPT_API std::uint64_t key_digest(const std::uint8_t* key, std::size_t size);
 
 // What one request holds. Owned by the caller, who releases it before it goes; reusable after release. It can be moved
 // but not copied, so that nothing is let go of twice. Under the flat rule it holds each of its runs by itself, else the
@@ -119,57 +120,57 @@ struct PoolStats {
 class BlockPool {
  public:
   // Throws ConfigError when an option is out of range.
-  BlockPool(const PoolOptions& options, std::unique_ptr<Policy> policy);
-  ~BlockPool();
+  KVOPT_API BlockPool(const PoolOptions& options, std::unique_ptr<Policy> policy);
+  KVOPT_API ~BlockPool();
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
   // How many leading keys are cached. No effect.
-  std::size_t match(Keys keys) const;
+  KVOPT_API std::size_t match(Keys keys) const;
 
   struct Probe {
     std::uint32_t hit = 0;   // leading blocks that are cached
     std::uint32_t idle = 0;  // of these, those that nobody holds: evictable now, but not once a request holds them
   };
   // match(), and what a request would take from the evictable blocks with its hits.
-  Probe probe(Keys keys) const;
+  KVOPT_API Probe probe(Keys keys) const;
 
   // References the longest cached prefix (of at most max_hit blocks) and total - hit empty blocks into `allocation`,
   // evicting as needed; with reclaim_leases also ends leases, latest deadline first, rather than fail. Throws
   // NotEnoughBlocksError, or ReferenceCountError when as many hold the prefix already as can be counted (65,535).
-  void acquire(Allocation& allocation, Keys keys, std::size_t total, const RequestInfo& info,
-               std::size_t max_hit = SIZE_MAX, bool reclaim_leases = false);
+  KVOPT_API void acquire(Allocation& allocation, Keys keys, std::size_t total, const RequestInfo& info,
+                         std::size_t max_hit = SIZE_MAX, bool reclaim_leases = false);
 
   // Adds n empty blocks at the end. Throws NotEnoughBlocksError.
-  void extend(Allocation& allocation, std::size_t n, const RequestInfo& info, bool reclaim_leases = false);
+  KVOPT_API void extend(Allocation& allocation, std::size_t n, const RequestInfo& info, bool reclaim_leases = false);
 
   // Gives keys to the next keys.count blocks of the allocation after those already committed.
-  void commit(Allocation& allocation, Keys keys, const RequestInfo& info);
+  KVOPT_API void commit(Allocation& allocation, Keys keys, const RequestInfo& info);
 
   // Lets go of all blocks; those without a key are empty at once, before any cached block is evicted for room.
-  void release(Allocation& allocation, const RequestInfo& info);
+  KVOPT_API void release(Allocation& allocation, const RequestInfo& info);
 
   // The ids of all blocks of a live allocation, first to last, into out[0, size).
-  void blocks_of(const Allocation& allocation, std::span<BlockId> out) const;
+  KVOPT_API void blocks_of(const Allocation& allocation, std::span<BlockId> out) const;
 
   // Pins the first n committed blocks of a live allocation until the deadline, whatever the policy wants. Blocks that
   // are leased already are charged once. Throws LeaseError when the budget would be exceeded or the deadline is not
   // after now.
-  LeaseId lease(const Allocation& allocation, std::size_t n, Time deadline, Time now);
+  KVOPT_API LeaseId lease(const Allocation& allocation, std::size_t n, Time deadline, Time now);
   // Throws LeaseError when the lease is unknown or over.
-  void end_lease(LeaseId id, Time now);
+  KVOPT_API void end_lease(LeaseId id, Time now);
 
   // Sets the retention priority of committed blocks [first, first + n) until now + duration (kNever: for good; 0: back
   // to the default at once), after which it is the default again. Probes never renew; kRefresh renews on a hit; an
   // expired one never revives. Throws ConfigError when the policy does not look at priorities.
-  void retain(const Allocation& allocation, std::size_t first, std::size_t n, std::uint8_t priority, Time duration,
-              Lifetime lifetime, Time now);
+  KVOPT_API void retain(const Allocation& allocation, std::size_t first, std::size_t n, std::uint8_t priority,
+                        Time duration, Lifetime lifetime, Time now);
   // Whether retain() has an effect: the pool allows it, and the order depends on priorities.
   bool honours_priority() const { return options_.retention && policy_->honours_priority(); }
 
   // Ends leases and retentions whose deadline is not after now; returns how many runs and leases. Costs only what is
   // due. Acquire, extend, evict and lease do it first, also when they then refuse.
-  std::size_t expire(Time now);
+  KVOPT_API std::size_t expire(Time now);
 
   struct Evicted {
     std::uint32_t blocks = 0;
@@ -180,17 +181,17 @@ class BlockPool {
   const Evicted& evicted() const { return evicted_; }
 
   // Evicts exactly n blocks, returned in the order of eviction, or throws NotEnoughBlocksError.
-  std::vector<BlockId> evict(std::size_t n, Time now);
+  KVOPT_API std::vector<BlockId> evict(std::size_t n, Time now);
 
   // Takes the content of cached blocks away (a failed load, an invalidation), with everything behind them under the
   // prefix rule. Blocks that are held stay with their holders and can no longer be hit. Looks at every run.
-  void forget(std::span<const BlockId> blocks);
+  KVOPT_API void forget(std::span<const BlockId> blocks);
 
   // Drops all cached content and leases. Throws PoolError when requests still hold blocks.
-  void clear();
+  KVOPT_API void clear();
 
-  PoolCounts counts() const;
-  PoolStats stats() const;
+  KVOPT_API PoolCounts counts() const;
+  KVOPT_API PoolStats stats() const;
   const RunTable& runs() const { return runs_; }
   const PoolOptions& options() const { return options_; }
   Time now() const { return now_; }  // the latest time that a call named; -kNever before the first
@@ -198,7 +199,7 @@ class BlockPool {
   const Policy& policy() const { return *policy_; }
 
   // Every invariant, in full. Empty when all hold; else one sentence a violation.
-  std::vector<std::string> verify() const;
+  KVOPT_API std::vector<std::string> verify() const;
 
  private:
   struct Storage;  // empty blocks, slots, index, leases, retentions

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "kvopt/export.h"
 #include "kvopt/policy.hpp"
 #include "kvopt/run_table.hpp"
 #include "kvopt/types.hpp"
@@ -57,74 +58,74 @@ class EnginePool {
   static constexpr BlockId kNullBlock = 0;
 
   // No policy: vLLM's free queue. Throws ConfigError.
-  explicit EnginePool(const EngineOptions& options, std::unique_ptr<Policy> policy = nullptr);
-  ~EnginePool();
+  KVOPT_API explicit EnginePool(const EngineOptions& options, std::unique_ptr<Policy> policy = nullptr);
+  KVOPT_API ~EnginePool();
   // Throws ConfigError when an option is out of range.
-  static void check(const EngineOptions& options);
+  KVOPT_API static void check(const EngineOptions& options);
   EnginePool(const EnginePool&) = delete;
   EnginePool& operator=(const EnginePool&) = delete;
 
   // ---- handing out and taking back
 
   // Blocks that nobody holds, without the null block.
-  std::uint32_t free_blocks() const;
+  KVOPT_API std::uint32_t free_blocks() const;
   // Hands out out.size() free blocks, each with one reference and without content. Throws NotEnoughBlocksError.
-  void take(std::span<BlockId> out, const RequestInfo& info);
+  KVOPT_API void take(std::span<BlockId> out, const RequestInfo& info);
   // Adds a reference to each block, the first of a prefix first; `hit`: a request found them cached.
-  void hold(std::span<const BlockId> blocks, bool hit, const RequestInfo& info);
+  KVOPT_API void hold(std::span<const BlockId> blocks, bool hit, const RequestInfo& info);
   // Takes a reference off each block; those that nobody holds any longer are free, to go in this order. Throws
   // ReferenceCountError when a block has no reference left.
-  void release(std::span<const BlockId> blocks, const RequestInfo& info);
+  KVOPT_API void release(std::span<const BlockId> blocks, const RequestInfo& info);
   // Takes a reference off each block; those that nobody holds any longer go last of all, cached or not.
-  void release_last(std::span<const BlockId> blocks, const RequestInfo& info);
+  KVOPT_API void release_last(std::span<const BlockId> blocks, const RequestInfo& info);
 
   std::int32_t references(BlockId block) const { return references_[block]; }
   // For engines that count beside the pool. Does not move the block in or out of the order.
-  void set_references(BlockId block, std::int32_t references);
+  KVOPT_API void set_references(BlockId block, std::int32_t references);
 
   // ---- content
 
   // Gives keys to full blocks that a request holds. Throws StaleBlockError when one of them carries a key for as many
   // tokens or more.
-  void store(const FullBlocks& full, const RequestInfo& info);
+  KVOPT_API void store(const FullBlocks& full, const RequestInfo& info);
   // One more key for a block; false when it carries it already. `tokens`: of the prefix that the key stands for.
-  bool insert_key(BlockId block, BlockKey key, std::uint32_t tokens, const RequestInfo& info);
+  KVOPT_API bool insert_key(BlockId block, BlockKey key, std::uint32_t tokens, const RequestInfo& info);
   // Takes all keys off a block, held or free. Returns how many there were.
-  std::size_t remove_keys(BlockId block);
+  KVOPT_API std::size_t remove_keys(BlockId block);
   // `to`, which has no key, carries the keys of `from` instead. Throws StaleBlockError when `to` has one.
-  void move_keys(BlockId from, BlockId to, const RequestInfo& info);
+  KVOPT_API void move_keys(BlockId from, BlockId to, const RequestInfo& info);
   // Drops all content. False, with nothing changed, while blocks are held.
-  bool reset();
+  KVOPT_API bool reset();
 
-  bool cached(BlockId block) const;
+  KVOPT_API bool cached(BlockId block) const;
   // The first key that the block got; empty when it has none.
-  BlockKey key(BlockId block) const;
-  std::vector<BlockKey> more_keys(BlockId block) const;  // the others
+  KVOPT_API BlockKey key(BlockId block) const;
+  KVOPT_API std::vector<BlockKey> more_keys(BlockId block) const;  // the others
   std::uint32_t key_tokens(BlockId block) const { return tokens_[block]; }
 
   // The first block with this key, or kNoBlock.
-  BlockId find(BlockKey key) const;
-  bool carries(BlockId block, BlockKey key) const;
-  std::size_t keys() const;  // different ones
+  KVOPT_API BlockId find(BlockKey key) const;
+  KVOPT_API bool carries(BlockId block, BlockKey key) const;
+  KVOPT_API std::size_t keys() const;  // different ones
   // How many leading hashes are cached in all groups. out[i * groups.size() + g]: the block of hash i in groups[g].
-  std::size_t longest_hit(std::span<const std::uint8_t* const> hashes, std::size_t hash_bytes,
-                          std::span<const std::uint32_t> groups, BlockId* out) const;
+  KVOPT_API std::size_t longest_hit(std::span<const std::uint8_t* const> hashes, std::size_t hash_bytes,
+                                    std::span<const std::uint32_t> groups, BlockId* out) const;
 
   // ---- the policy
 
   // Groups whose blocks are of use without those before them (sliding windows, states): no leaf-first order there.
-  void set_flat_group(std::uint32_t group);
+  KVOPT_API void set_flat_group(std::uint32_t group);
   // A request needs content that is not cached.
-  void miss(BlockKey key, const RequestInfo& info);
+  KVOPT_API void miss(BlockKey key, const RequestInfo& info);
   // Sets the retention priority of a cached block. Throws ConfigError when the order does not look at priorities.
-  void set_priority(BlockId block, std::uint8_t priority);
-  bool honours_priority() const;
+  KVOPT_API void set_priority(BlockId block, std::uint8_t priority);
+  KVOPT_API bool honours_priority() const;
   // See Policy. Without a policy, and once it has failed, nothing is learned.
-  bool learns() const;
-  std::string save_state() const;
-  void load_state(std::string_view state);
+  KVOPT_API bool learns() const;
+  KVOPT_API std::string save_state() const;
+  KVOPT_API void load_state(std::string_view state);
   // What went wrong in the policy; from then on the order is LRU. Empty: nothing did.
-  const std::string& failure() const;
+  KVOPT_API const std::string& failure() const;
 
   // ---- observation
 
@@ -137,13 +138,13 @@ class EnginePool {
   std::uint64_t stored() const { return stored_; }        // blocks that got their first key
 
   // Free blocks in the order in which they go. With a policy: those without content, then cached ones by last use.
-  std::vector<BlockId> free_order() const;
+  KVOPT_API std::vector<BlockId> free_order() const;
   std::uint32_t size() const { return options_.blocks; }
   const EngineOptions& options() const { return options_; }
-  const RunTable* runs() const;  // null without a policy
-  std::size_t bytes() const;
+  KVOPT_API const RunTable* runs() const;  // null without a policy
+  KVOPT_API std::size_t bytes() const;
   // Every invariant, in full. Empty when all hold; else one sentence a violation.
-  std::vector<std::string> verify() const;
+  KVOPT_API std::vector<std::string> verify() const;
 
  private:
   struct Storage;  // index and order

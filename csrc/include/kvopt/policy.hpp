@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kvopt/error.hpp"
+#include "kvopt/export.h"
 #include "kvopt/run_table.hpp"
 #include "kvopt/types.hpp"
 
@@ -58,7 +59,7 @@ struct PolicyContext {
   double block_cost(double depth) const { return block_tokens * (1 + (depth + 0.5) * block_tokens / p_star); }
 };
 
-class Policy {
+class KVOPT_API Policy {
  public:
   Policy() = default;
   Policy(const Policy&) = delete;
@@ -159,16 +160,16 @@ struct PolicyEntry {
 };
 
 // All policies: built-in ones, online before offline; then those that were added.
-std::vector<PolicyInfo> policies();
+KVOPT_API std::vector<PolicyInfo> policies();
 // Makes more policies known by name; all or none. Throws ConfigError for a name that exists or cannot be written in a
 // spec, for a policy that cannot be made, and for parameters without a sensible range.
-void add_policies(std::span<const PolicyEntry> entries);
+KVOPT_API void add_policies(std::span<const PolicyEntry> entries);
 // Adds the policies of a shared library (plugin.hpp) and returns what they are; the same again where it is loaded
 // already. Throws PolicyLibraryError.
-std::vector<PolicyInfo> load_policy_library(const std::string& path);
+KVOPT_API std::vector<PolicyInfo> load_policy_library(const std::string& path);
 // Throws UnknownPolicyError (naming the nearest known one) or ConfigError.
-PolicySpec parse_policy(std::string_view spec);
+KVOPT_API PolicySpec parse_policy(std::string_view spec);
 // Throws ConfigError for an offline policy.
-std::unique_ptr<Policy> make_policy(const PolicySpec& spec);
+KVOPT_API std::unique_ptr<Policy> make_policy(const PolicySpec& spec);
 
 }  // namespace kvopt

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kvopt/export.h"
 #include "kvopt/types.hpp"
 
 namespace kvopt {
@@ -27,7 +28,8 @@ class PrefixTrace {
 
   // Takes the three columns as they are. Throws TraceError, naming the request, when a parent is not earlier than its
   // request, when shared exceeds the parent's length, or when there are more than 2^32 - 2 blocks.
-  PrefixTrace(std::vector<std::int32_t> parent, std::vector<std::uint32_t> shared, std::vector<std::uint32_t> fresh);
+  KVOPT_API PrefixTrace(std::vector<std::int32_t> parent, std::vector<std::uint32_t> shared,
+                        std::vector<std::uint32_t> fresh);
 
   std::size_t requests() const { return parent_.size(); }
   std::uint64_t block_references() const { return references_; }
@@ -41,14 +43,14 @@ class PrefixTrace {
   std::uint32_t first_block(std::size_t r) const { return static_cast<std::uint32_t>(first_[r]); }
 
   // The chain of request r from its root, as ranges. Clears `out` first.
-  void ranges(std::size_t r, std::vector<BlockRange>& out) const;
+  KVOPT_API void ranges(std::size_t r, std::vector<BlockRange>& out) const;
 
   // The chain of request r, block by block, into out[0, length(r)).
-  void chain(std::size_t r, std::span<std::uint32_t> out) const;
+  KVOPT_API void chain(std::size_t r, std::span<std::uint32_t> out) const;
 
   // The same requests in another order (a permutation of all requests); blocks are renumbered. Throws TraceError when
   // `order` is not a permutation.
-  PrefixTrace reordered(std::span<const std::int64_t> order) const;
+  KVOPT_API PrefixTrace reordered(std::span<const std::int64_t> order) const;
 
  private:
   std::vector<std::int32_t> parent_;
@@ -64,10 +66,10 @@ class PrefixTrace {
 class PrefixTraceBuilder {
  public:
   // Appends one request; returns how many of its leading blocks were known.
-  std::uint32_t append(std::span<const std::uint64_t> ids, std::uint32_t scope = 0);
+  KVOPT_API std::uint32_t append(std::span<const std::uint64_t> ids, std::uint32_t scope = 0);
 
   std::size_t requests() const { return parent_.size(); }
-  PrefixTrace finish() &&;
+  KVOPT_API PrefixTrace finish() &&;
 
  private:
   struct Edge {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kvopt/export.h"
 #include "kvopt/policy.hpp"
 #include "kvopt/prefix_trace.hpp"
 
@@ -22,7 +23,7 @@ struct ReplayCounts {
   std::vector<std::uint32_t> hit_blocks;  // of each request; 0 when skipped
   std::vector<std::uint8_t> skipped;      // of each request
   std::uint64_t evictions = 0;
-  double seconds = 0;     // the replay itself, on the thread that ran it
+  double seconds = 0;      // the replay itself, on the thread that ran it
   std::string state = {};  // what the policy had learned at the end, where it was asked for
 };
 
@@ -51,26 +52,28 @@ struct ReplayOptions {
 
 // Online policies. Prefix rule: through a BlockPool. Flat rule, as papers on caches replay: every reference is an
 // access to a block by itself, no request is skipped, and RequestInfo::request is the number of the reference. Throws
-// PolicyStateError for a state that the policy refuses, ConfigError for capacity 0, TraceError when a column's length is not the number of requests.
-ReplayCounts replay(const PrefixTrace& trace, const RequestColumns& columns, std::unique_ptr<Policy> policy,
-                    const ReplayOptions& options);
+// PolicyStateError for a state that the policy refuses, ConfigError for capacity 0, TraceError when a column's length
+// is not the number of requests.
+KVOPT_API ReplayCounts replay(const PrefixTrace& trace, const RequestColumns& columns, std::unique_ptr<Policy> policy,
+                              const ReplayOptions& options);
 
 // Offline optimum: evicts the farthest next use, ties deepest first. With bypass a request's own blocks may go at once.
 // Under the flat rule, Belady's MIN over single blocks.
-ReplayCounts replay_min(const PrefixTrace& trace, std::uint32_t capacity, bool bypass, Rule rule = Rule::kPrefix);
+KVOPT_API ReplayCounts replay_min(const PrefixTrace& trace, std::uint32_t capacity, bool bypass,
+                                  Rule rule = Rule::kPrefix);
 
 // LRU at all capacities in one pass (Mattson et al., IBM Systems Journal 1970), by runs of blocks that were last used
 // together: a request costs its blocks once, sequentially, plus O(log requests) a run.
 class StackDistances {
  public:
-  explicit StackDistances(const PrefixTrace& trace);
+  KVOPT_API explicit StackDistances(const PrefixTrace& trace);
 
   // Hit blocks of the whole trace at each capacity. Exact above the longest request; below it, requests that replay()
   // would skip take part here. Throws ConfigError for a capacity below 1.
-  std::vector<std::uint64_t> hits_at(std::span<const std::int64_t> capacities) const;
+  KVOPT_API std::vector<std::uint64_t> hits_at(std::span<const std::int64_t> capacities) const;
 
   // Hit blocks of each request at one capacity.
-  std::vector<std::uint32_t> request_hits_at(std::int64_t capacity) const;
+  KVOPT_API std::vector<std::uint32_t> request_hits_at(std::int64_t capacity) const;
 
   std::uint64_t block_references() const { return references_; }
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "kvopt/export.h"
 #include "kvopt/types.hpp"
 
 namespace kvopt {
@@ -88,25 +89,25 @@ struct ScoringOptions {
 };
 
 // What this build and processor can compute with, the best first: "avx512", "avx2", "baseline".
-std::span<const std::string_view> scoring_instructions();
+KVOPT_API std::span<const std::string_view> scoring_instructions();
 
 // All functions throw ConfigError, before anything is written, for parameters that do not fit their score, a column
 // that is missing, more than kMostBlocks blocks, and instructions that are unknown or missing here.
 
 // out[set * count + block], float32.
-void score(const BlockFeatures& features, const ScoreParams& params, Time now, float* out,
-           const ScoringOptions& options = {});
+KVOPT_API void score(const BlockFeatures& features, const ScoreParams& params, Time now, float* out,
+                     const ScoringOptions& options = {});
 
 // Throws ConfigError when fewer than k blocks are eligible, or there are too many to be compared.
-void require_selectable(std::size_t count, std::size_t k, const std::uint8_t* eligible);
+KVOPT_API void require_selectable(std::size_t count, std::size_t k, const std::uint8_t* eligible);
 
 // Indices of the k lowest scores, lowest first: the first k of a stable argsort. `eligible`: one byte a block, 0 leaves
 // it out; null: all. Throws ConfigError when fewer than k are eligible.
-void select_k(const float* scores, std::size_t count, std::size_t k, const std::uint8_t* eligible, std::uint32_t* out,
-              const ScoringOptions& options = {});
+KVOPT_API void select_k(const float* scores, std::size_t count, std::size_t k, const std::uint8_t* eligible,
+                        std::uint32_t* out, const ScoringOptions& options = {});
 
 // The same of each set's scores, which never reach memory: out[set * k + rank].
-void score_select(const BlockFeatures& features, const ScoreParams& params, Time now, std::size_t k,
-                  const std::uint8_t* eligible, std::uint32_t* out, const ScoringOptions& options = {});
+KVOPT_API void score_select(const BlockFeatures& features, const ScoreParams& params, Time now, std::size_t k,
+                            const std::uint8_t* eligible, std::uint32_t* out, const ScoringOptions& options = {});
 
 }  // namespace kvopt

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "kvopt/export.h"
 #include "kvopt/prefix_trace.hpp"
 
 namespace kvopt {
@@ -46,10 +47,11 @@ struct UpperBound {
 };
 
 // Throws ConfigError for a capacity, window or p* that is not positive.
-UpperBound upper_bound(const PrefixTrace& trace, const BoundOptions& options);
+KVOPT_API UpperBound upper_bound(const PrefixTrace& trace, const BoundOptions& options);
 
 // The bound that given prices prove; `window` and `max_steps` are not used. Throws ConfigError when there is not one
 // finite price, at least 0, for each request of the trace.
-UpperBound upper_bound_at(const PrefixTrace& trace, const BoundOptions& options, std::span<const double> prices);
+KVOPT_API UpperBound upper_bound_at(const PrefixTrace& trace, const BoundOptions& options,
+                                    std::span<const double> prices);
 
 }  // namespace kvopt
