@@ -30,7 +30,9 @@ def test_all_is_well_without_a_pool(tmp_path: Path) -> None:
     config = json.dumps({"pool": "off", "record": str(tmp_path / "trace.parquet")})
     result = CliRunner().invoke(main, ["vllm", "doctor", "--config", config, "--json", str(file)])
     assert result.exit_code == 0, result.output
-    states = {entry["subject"]: entry["state"] for entry in json.loads(file.read_text())}
+    entries = {entry["subject"]: entry for entry in json.loads(file.read_text())}
+    assert entries["configuration"]["found"].startswith("from --config: pool=off, record=")
+    states = {subject: entry["state"] for subject, entry in entries.items()}
     assert PROBLEM not in states.values()
     assert states["vLLM"] == states["hooks"] == states["plugin"] == states["recording"] == "ok"
 

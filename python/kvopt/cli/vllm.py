@@ -31,12 +31,11 @@ def vllm() -> None:
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the findings to this file.")
 def doctor(config: str | None, json_file: Path | None) -> int:
     """Say what is installed, what would be hooked, and what falls back and why. Exit code 1 when there is a problem."""
-    from kvopt.vllm.config import ENVIRONMENT
     from kvopt.vllm.doctor import PROBLEM, examine
 
     if json_file is not None:
         check_output(json_file)
-    findings = examine(None if config is None else {ENVIRONMENT: config})
+    findings = examine(given=config)
     if json_file is not None:
         write_output(
             json_file, json_bytes([{"subject": f.subject, "state": f.state, "found": f.found} for f in findings])

@@ -189,19 +189,24 @@ def read_config(vllm_config: Any = None, environment: Mapping[str, str] | None =
     if isinstance(additional, Mapping) and KEY in additional:
         return parse_config(additional[KEY])
     given = (os.environ if environment is None else environment).get(ENVIRONMENT, "").strip()
-    return parse_config(_parse_environment(given), ENVIRONMENT) if given else None
+    return parse_text(given, ENVIRONMENT) if given else None
 
 
-def _parse_environment(given: str) -> Any:
+def parse_text(given: str, source: str) -> Config:
+    """The record that JSON text, or a TOML or JSON file of this name, holds. Raises ConfigError as `read_config`."""
+    return parse_config(_options_in(given, source), source)
+
+
+def _options_in(given: str, source: str) -> Any:
     is_toml = given.endswith(".toml")
     try:
         content = given if given.startswith("{") else Path(given).read_text(encoding="utf-8")
         options = tomllib.loads(content) if is_toml else json.loads(content)
     except OSError as error:
-        raise ConfigError(f"{ENVIRONMENT}: {given!r} is neither JSON nor a readable file: {error.strerror}") from error
+        raise ConfigError(f"{source}: {given!r} is neither JSON nor a readable file: {error.strerror}") from error
     except ValueError as error:
         kind = "TOML" if is_toml else "JSON (a file in TOML must be called *.toml)"
-        raise ConfigError(f"{ENVIRONMENT}: {given[:60]!r} is no {kind}: {error}") from error
+        raise ConfigError(f"{source}: {given[:60]!r} is no {kind}: {error}") from error
     return options.get(KEY, options) if isinstance(options, Mapping) else options
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kvopt.errors import ConfigError, PatchError
-from kvopt.vllm.config import Config, read_config
+from kvopt.vllm.config import Config, parse_text, read_config
 from kvopt.vllm.patching import State, examine_patch
 from kvopt.vllm.versions import check_names, check_version, is_patched
 
@@ -26,14 +26,17 @@ class Finding:
     found: str
 
 
-def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
-    """All findings for the configuration of this environment, or the process's. Imports vLLM where it is installed."""
+def examine(environment: Mapping[str, str] | None = None, given: str | None = None) -> list[Finding]:
+    """All findings for the configuration that is `given` (as ``--config``), or this environment's, or the process's.
+
+    Imports vLLM where it is installed.
+    """
     findings = [_versions(), _vllm()]
     if findings[-1].state != PROBLEM:
         findings.append(_names())
         findings.append(_patch())
         findings.append(_entry_point())
-    config, finding = _config(environment)
+    config, finding = _config(environment, given)
     findings.append(finding)
     if config is not None:
         findings += [check(config) for check in _CHECKS]
@@ -92,9 +95,9 @@ def _entry_point() -> Finding:
     return Finding("plugin", OK, "vLLM loads it in every process")
 
 
-def _config(environment: Mapping[str, str] | None) -> tuple[Config | None, Finding]:
+def _config(environment: Mapping[str, str] | None, given: str | None) -> tuple[Config | None, Finding]:
     try:
-        config = read_config(None, environment)
+        config = read_config(None, environment) if given is None else parse_text(given, "--config")
     except ConfigError as error:
         return None, Finding("configuration", PROBLEM, str(error))
     if config is None:
