@@ -151,6 +151,37 @@ def simulate_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
         yield table(("trace", "run", "requests/s", "beside"), rows)
 
 
+def scoring_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
+    engines: dict[str, dict[str, float]] = {}
+    size: dict[str, tuple[int, int]] = {}
+    for info, stats in of_question(benchmarks, "scoring"):
+        engines.setdefault(info["score"], {})[info["engine"]] = stats["min"]
+        size[info["score"]] = (info["blocks"], info["bytes"])
+    if not engines:
+        return
+    yield "### Scoring blocks, one thread, CPU time of the fastest round; peers: how many times KVopt's time\n"
+    peers = ("numpy", "numpy float32", "torch", "torch float32")
+    head = (
+        "score",
+        "blocks",
+        "ns/block",
+        "GB/s read",
+        "of a plain read",
+        "fused choice",
+        "fused, of a plain read",
+        *peers,
+    )
+    rows = []
+    for score, seconds in engines.items():
+        blocks, read = size[score]
+        ours, fused = seconds["kvopt"], seconds["fused"]
+        beside = (f"{seconds[peer] / ours:,.1f} ×" if peer in seconds else "–" for peer in peers)
+        speed = (f"{ours / blocks * 1e9:,.2f}", f"{read / ours / 1e9:,.1f}", f"{seconds['read'] / ours:.0%}")
+        row = (score, f"{blocks:,}", *speed, f"{fused / ours:.2f} ×", f"{seconds['read'] / fused:.0%}", *beside)
+        rows.append(row)
+    yield table(head, rows)
+
+
 def of_question(benchmarks: list[dict[str, Any]], question: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     for benchmark in benchmarks:
         if benchmark["extra_info"].get("question") == question:
@@ -170,6 +201,7 @@ def main(paths: list[str]) -> None:
         pool_table,
         memory_table,
         simulate_table,
+        scoring_table,
     ]
     for section in sections:
         for text in section(benchmarks):

@@ -31,15 +31,15 @@ struct Block {
   std::uint8_t cls = 0;
 };
 
-template <std::uint32_t kColumns>
+template <std::uint32_t Columns>
 KVOPT_HOST_DEVICE inline Block load(const BlockFeatures& features, std::size_t i) {
   Block block;
-  if constexpr ((kColumns & kLastUse) != 0) block.last_use = features.last_use[i];
-  if constexpr ((kColumns & kCost) != 0) block.cost = features.cost[i];
-  if constexpr ((kColumns & kPace) != 0) block.pace = features.pace[i];
-  if constexpr ((kColumns & kHits) != 0) block.hits = features.hits[i];
-  if constexpr ((kColumns & kDepth) != 0) block.depth = features.depth[i];
-  if constexpr ((kColumns & kClass) != 0) block.cls = features.cls[i];
+  if constexpr ((Columns & kLastUse) != 0) block.last_use = features.last_use[i];
+  if constexpr ((Columns & kCost) != 0) block.cost = features.cost[i];
+  if constexpr ((Columns & kPace) != 0) block.pace = features.pace[i];
+  if constexpr ((Columns & kHits) != 0) block.hits = features.hits[i];
+  if constexpr ((Columns & kDepth) != 0) block.depth = features.depth[i];
+  if constexpr ((Columns & kClass) != 0) block.cls = features.cls[i];
   return block;
 }
 

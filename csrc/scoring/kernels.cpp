@@ -15,6 +15,8 @@ namespace kvopt::scoring::inline KVOPT_SCORING_TARGET {
 
 namespace {
 
+// NOLINTBEGIN(modernize-avoid-c-arrays): the members of std::array would be shared functions
+
 template <class S>
 void score_blocks(const BlockFeatures& all, const PreparedScore& prepared, std::size_t set, std::size_t begin,
                   std::size_t end, float* __restrict out) {
@@ -41,18 +43,49 @@ void load_inputs(const BlockFeatures& features, const PreparedScore& prepared, s
   }
 }
 
+// Where the first levels of a tree lead, at most kTopLevels of them: by comparing every node at once instead of
+// walking, which would be a gather a level. Each node whose comparison leads to the right rules out the leaves on its
+// left; the lowest that is left is where the walk would end.
+constexpr std::uint32_t kTopLevels = 5;
+
+// Not inlined: GCC would jam the loops of two nodes together before it vectorises, and then not vectorise.
+[[gnu::noinline]] void rule_out(const float* __restrict x, float threshold, std::uint32_t right,
+                                std::uint32_t* __restrict possible) {
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    possible[i] = Forest::goes_right(x[i], threshold) ? possible[i] & right : possible[i];
+  }
+}
+
+void walk_top(const Inputs& inputs, const float* thresholds, const std::int32_t* which, std::uint32_t levels,
+              std::int32_t* __restrict node) {
+  alignas(64) std::uint32_t possible[kLanes];
+  for (std::uint32_t& leaves : possible) leaves = UINT32_MAX;
+  std::uint32_t n = 0;
+  for (std::uint32_t level = 0; level < levels; ++level) {
+    const std::uint32_t half = 1U << (levels - level - 1);  // leaves on one side
+    for (std::uint32_t q = 0; q < 1U << level; ++q, ++n) {
+      const std::uint32_t right = ~(((1U << half) - 1) << (2 * half * q));
+      rule_out(inputs[which[n]], thresholds[n], right, possible);
+    }
+  }
+  const std::int32_t first = (1 << levels) - 1;
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    const auto lowest = static_cast<float>(static_cast<std::int32_t>(possible[i] & (0U - possible[i])));
+    node[i] = static_cast<std::int32_t>(bits_of(lowest) >> 23 & 0xFF) - 127 + first;
+  }
+}
+
 void score_forest_lanes(const Forest& forest, const Inputs& inputs, double* __restrict sum) {
   alignas(64) std::int32_t node[kLanes];
   const float* x = inputs[0];
+  const std::uint32_t top = forest.depth < kTopLevels ? forest.depth : kTopLevels;
   for (std::size_t i = 0; i < kLanes; ++i) sum[i] = forest.base;
   for (std::uint32_t t = 0; t < forest.trees; ++t) {
     const float* __restrict thresholds = forest.thresholds + std::size_t{t} * forest.inner;
     const std::int32_t* __restrict which = forest.inputs + std::size_t{t} * forest.inner;
     const float* __restrict leaves = forest.leaves + std::size_t{t} * (forest.inner + 1);
-    const float* root = inputs[which[0]];
-    for (std::size_t i = 0; i < kLanes; ++i)
-      node[i] = static_cast<std::int32_t>(Forest::child(0, root[i], thresholds[0]));
-    for (std::uint32_t d = 1; d < forest.depth; ++d) {
+    walk_top(inputs, thresholds, which, top, node);
+    for (std::uint32_t d = top; d < forest.depth; ++d) {
       for (std::int32_t i = 0; i < static_cast<std::int32_t>(kLanes); ++i) {
         const std::int32_t n = node[i];
         const float value = x[which[n] * static_cast<std::int32_t>(kLanes) + i];
@@ -76,7 +109,7 @@ void score_forest(const BlockFeatures& features, const PreparedScore& prepared, 
     for (std::uint32_t which = 0; which < kMostInputs; ++which) {
       if ((prepared.inputs_used >> which & 1) == 0) continue;
       const float* row = inputs[which];
-      for (std::size_t i = 0; i < kLanes; ++i) sum[i] = row[i] == row[i] ? sum[i] : row[i];
+      for (std::size_t i = 0; i < kLanes; ++i) sum[i] = is_nan(row[i]) ? row[i] : sum[i];
     }
     for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<float>(sum[i]);
     begin += count;
@@ -97,8 +130,7 @@ struct Pack {
   static constexpr std::size_t kBlocks = kParts * kBytes / sizeof(double);
   using Part = double __attribute__((vector_size(kBytes)));
 
-  Pack() = default;
-  explicit Pack(double x) {
+  explicit Pack(double x) {  // NOLINT(*-member-init): all of it is written
     for (Part& p : part) p = x - Part{};
   }
 
@@ -148,21 +180,29 @@ void score(const BlockFeatures& features, const PreparedScore& prepared, std::si
            std::size_t end, float* out) {
   switch (prepared.score) {
     case Score::kRecency:
-      return score_blocks<Recency>(features, prepared, set, begin, end, out);
+      score_blocks<Recency>(features, prepared, set, begin, end, out);
+      break;
     case Score::kFrequency:
-      return score_blocks<Frequency>(features, prepared, set, begin, end, out);
+      score_blocks<Frequency>(features, prepared, set, begin, end, out);
+      break;
     case Score::kCostPerAge:
-      return score_blocks<CostPerAge>(features, prepared, set, begin, end, out);
+      score_blocks<CostPerAge>(features, prepared, set, begin, end, out);
+      break;
     case Score::kAsymCache:
-      return score_blocks<AsymCache>(features, prepared, set, begin, end, out);
+      score_blocks<AsymCache>(features, prepared, set, begin, end, out);
+      break;
     case Score::kWorkloadAware:
-      return score_blocks<WorkloadAware>(features, prepared, set, begin, end, out);
+      score_blocks<WorkloadAware>(features, prepared, set, begin, end, out);
+      break;
     case Score::kRetentionIndex:
-      return score_blocks<RetentionIndex>(features, prepared, set, begin, end, out);
+      score_blocks<RetentionIndex>(features, prepared, set, begin, end, out);
+      break;
     case Score::kForest:
-      return score_forest(features, prepared, set, begin, end, out);
+      score_forest(features, prepared, set, begin, end, out);
+      break;
     case Score::kNetwork:
-      return score_network(features, prepared, set, begin, end, out);
+      score_network(features, prepared, set, begin, end, out);
+      break;
   }
 }
 
@@ -209,12 +249,14 @@ std::size_t first_nan(const float* column, std::size_t count) {
   std::size_t begin = 0;
   for (; begin + kStretch <= count; begin += kStretch) {
     std::uint32_t nans = 0;
-    for (std::size_t i = 0; i < kStretch; ++i) nans += column[begin + i] != column[begin + i] ? 1 : 0;
+    for (std::size_t i = 0; i < kStretch; ++i) nans += is_nan(column[begin + i]) ? 1 : 0;
     if (nans != 0) break;
   }
-  while (begin < count && column[begin] == column[begin]) ++begin;
+  while (begin < count && !is_nan(column[begin])) ++begin;
   return begin;
 }
+
+// NOLINTEND(modernize-avoid-c-arrays)
 
 }  // namespace
 

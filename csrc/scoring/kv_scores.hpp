@@ -66,7 +66,7 @@ struct RetentionIndex {
     const double within = from_bits(((bits << (64 - kShift)) >> 12) | kOne) - 1;
     const double past = leading > 0 ? within : 0;
     const double value = multiply_add(next - here, past, here);
-    return age == age ? value * (static_cast<double>(b.cost) * b.pace) : age;
+    return is_nan(age) ? age : value * (static_cast<double>(b.cost) * b.pace);
   }
 
   // The index at the lower edges of a bin and of the next one, as float32 in the two halves of a float64: one load.

@@ -15,7 +15,8 @@ KVOPT_HOST_DEVICE inline double natural_logarithm(double x) {
   constexpr std::uint64_t kRoot = 0x3FE6A09E667F3BCD;  // sqrt(1/2)
   constexpr std::uint64_t kFraction = 0x000FFFFFFFFFFFFF;
   constexpr std::uint64_t kTwo52 = 0x4330000000000000;
-  constexpr double kLn2High = 0x1.62e42fefa3800p-1;  // its last 11 bits are 0: e times it is exact
+  // Its last 11 bits are 0, so that e times it is exact.
+  constexpr double kLn2High = 0x1.62e42fefa3800p-1;  // NOLINT(modernize-use-std-numbers)
   constexpr double kLn2Low = 0x1.ef35793c76730p-45;
   const std::uint64_t shifted = bits_of(x) + (kOne - kRoot);
   const double exponent = from_bits((shifted >> 52) | kTwo52) - (0x1p52 + 1023);

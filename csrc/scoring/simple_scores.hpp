@@ -39,7 +39,7 @@ struct CostPerAge {
       : now(prepared.now), offset(prepared.doubles_of(set)[0]) {}
   KVOPT_HOST_DEVICE double operator()(const Block& b) const {
     const double value = b.cost / (idle_time(now, b.last_use) + offset);
-    return b.cost == 0 && b.last_use == b.last_use ? 0 : value;
+    return b.cost == 0 && !is_nan(b.last_use) ? 0 : value;
   }
 
   double now;

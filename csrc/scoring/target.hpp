@@ -22,6 +22,9 @@ KVOPT_HOST_DEVICE inline std::uint32_t bits_of(float x) { return __builtin_bit_c
 KVOPT_HOST_DEVICE inline double from_bits(std::uint64_t bits) { return __builtin_bit_cast(double, bits); }
 KVOPT_HOST_DEVICE inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
+KVOPT_HOST_DEVICE inline bool is_nan(double x) { return x != x; }  // NOLINT(misc-redundant-expression)
+KVOPT_HOST_DEVICE inline bool is_nan(float x) { return x != x; }   // NOLINT(misc-redundant-expression)
+
 // a * b + c, rounded once where the processor can. The results differ by less than float32 shows, but for terms that
 // cancel.
 KVOPT_HOST_DEVICE inline double multiply_add(double a, double b, double c) {
@@ -36,7 +39,7 @@ KVOPT_HOST_DEVICE inline double multiply_add(double a, double b, double c) {
 KVOPT_HOST_DEVICE inline std::uint32_t order_key(float x) {
   const std::uint32_t bits = bits_of(x + 0.0F);
   const std::uint32_t key = bits & 0x80000000U ? ~bits : bits | 0x80000000U;
-  return x != x ? UINT32_MAX : key;
+  return is_nan(x) ? UINT32_MAX : key;
 }
 
 // The float32 of a key that is not NaN's.
