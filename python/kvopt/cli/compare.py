@@ -9,7 +9,7 @@ import click
 
 from kvopt.cli.replay_options import capacity_option, cost_and_threads, memory_options, policy_option, result_files
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
-from kvopt.cli.values import check_outputs, policy_library_option
+from kvopt.cli.values import check_outputs, policy_library_option, sweeps_callback
 
 if TYPE_CHECKING:
     from kvopt.cli.console import Progress
@@ -29,6 +29,14 @@ DEFAULT_SHARES = (0.01, 0.02, 0.04, 0.08, 0.16)
 @policy_option(*DEFAULT_POLICIES)
 @policy_library_option
 @click.option(
+    "--sweep",
+    "swept",
+    multiple=True,
+    callback=sweeps_callback,
+    metavar="POLICY:SETTING=A|B,...",
+    help="Native policy under every combination of these settings; alone, in place of the default. Repeatable.",
+)
+@click.option(
     "--rule",
     type=click.Choice(["prefix", "flat"]),
     default="prefix",
@@ -45,6 +53,7 @@ def compare(
     ctx: click.Context,
     /,
     policies: list[PolicyLike],
+    swept: list[str],
     rule: Rule,
     capacities: list[int],
     memory: list[int],
@@ -70,6 +79,8 @@ def compare(
     Below it stands what to do at each capacity: which policy closes how much of the gap between lru and the optimum,
     whether reuse is predictable, whether memory is slack, and what one more GiB of --model (else 10% more blocks) adds.
 
+    --sweep 'asymcache:lifespan=10|100|1000,r=10|40' reads TRACE once and replays it under six parameter sets.
+
     Under the flat rule no request is skipped, and hits need not be a prefix: no prefill cost is saved by them, so the
     table compares hits.
     """
@@ -94,6 +105,9 @@ def compare(
     check_trace(ctx, trace)
     check_outputs(ctx, trace, {"--json": json_file, "--csv": csv_file})
 
+    if swept:
+        named = ctx.get_parameter_source("policies") is not click.core.ParameterSource.DEFAULT
+        policies = [*policies, *(spec for spec in swept if spec not in policies)] if named else [*swept]
     asked = [policy_name(policy) for policy in policies]
     references = [name for name in ("lru", "min") if name not in asked]
     with progress_bar() as progress:

@@ -61,6 +61,17 @@ def policies_callback(ctx: click.Context, parameter: click.Parameter, values: tu
     return policies
 
 
+def sweeps_callback(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    """The policy specs of all grids of settings, each checked."""
+    from kvopt.cli.policy_grid import policy_grids
+    from kvopt.simulator.policy_source import check_policy
+
+    try:
+        return [check_policy(spec) for spec in policy_grids(values)]
+    except ConfigError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from None
+
+
 def schedulers_callback(
     ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> list[str | type[Scheduler]]:
