@@ -134,7 +134,7 @@ def agent(client: Client, load: Load, seed: str) -> None:
             if len(context) > LONGEST - 100:
                 break
             last = END_ID if turn == turns - 1 else TOOL_CALL_ID + 1
-            context += client.ask(context, chance.randint(4, 8), last, known, True)
+            context += client.ask(context, chance.randint(12, 32), last, known, True)
             known = len(context)
             context += some_tokens(chance, min(600, int(chance.lognormvariate(5.2, 0.6))))
             time.sleep(min(12.0, load.pause * chance.lognormvariate(0.0, 1.0)))
@@ -146,7 +146,7 @@ def chats(client: Client, load: Load, seed: str, ended: threading.Event) -> None
     threads = []
     while not ended.wait(chance.expovariate(load.chats)):
         prompt = some_tokens(chance, chance.randint(200, 900))
-        threads.append(threading.Thread(target=client.ask, args=(prompt, chance.randint(4, 8), END_ID, 0, False)))
+        threads.append(threading.Thread(target=client.ask, args=(prompt, chance.randint(12, 32), END_ID, 0, False)))
         threads[-1].start()
     for thread in threads:
         thread.join()
