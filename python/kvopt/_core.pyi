@@ -520,6 +520,7 @@ def score_select(
     checked: bool = False,
     instructions: str = "",
 ) -> NDArray[np.uint32]: ...
+
 # The timed simulator.
 
 class Sample:
