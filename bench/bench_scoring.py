@@ -25,7 +25,7 @@ CLASSES = 16
 CHOSEN = 1_000
 NOW = 20_000.0
 TREES, DEPTH, HIDDEN, INPUTS = 50, 5, 16, ("idle", "cost", "hits", "depth")
-ROUNDS = 7
+ROUNDS = 5
 
 Arrays = dict[str, Any]
 READS = {
