@@ -57,7 +57,10 @@ ReuseLearner::Options options_of(std::span<const double> p) {
 class CostAware final : public Policy {
  public:
   explicit CostAware(std::span<const double> p)
-      : parameters_(p.begin(), p.end()), options_(options_of(p)), cost_(static_cast<CostOf>(p[kCost])), guarded_(p[kGuard] != 0) {}
+      : parameters_(p.begin(), p.end()),
+        options_(options_of(p)),
+        cost_(static_cast<CostOf>(p[kCost])),
+        guarded_(p[kGuard] != 0) {}
 
   void attach(const PolicyContext& context) override {
     context_.emplace(context);
@@ -161,9 +164,7 @@ class CostAware final : public Policy {
   std::size_t bytes() const override { return learner_->bytes() + scan_->bytes(); }
 
  private:
-  void set_order() {
-    scan_->order_by_time((guarded_ && guard_.uses_lru()) || learner_->model().returns() < kEnough);
-  }
+  void set_order() { scan_->order_by_time((guarded_ && guard_.uses_lru()) || learner_->model().returns() < kEnough); }
 
   // Prefill time of blocks [depth, depth + blocks) in the units of PolicyContext::block_cost.
   double stretch_cost(std::uint32_t depth, std::uint32_t blocks) const {

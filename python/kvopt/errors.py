@@ -29,7 +29,7 @@ class PolicyLibraryError(ConfigError):
 
 
 class PolicyStateError(ConfigError):
-    """A saved policy state is foreign, damaged, of another version, policy or settings; or the policy learns nothing."""
+    """A saved policy state is foreign, damaged, of another version, policy or settings; or a policy learns nothing."""
 
 
 class ModelConfigError(ConfigError):

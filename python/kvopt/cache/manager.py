@@ -7,8 +7,10 @@ request is freed, so it need not be said twice.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from numpy.typing import NDArray
@@ -16,7 +18,8 @@ from numpy.typing import NDArray
 from kvopt._core import Allocation, BlockPool, RequestInfo, StopReason
 from kvopt.cache.state import DEFAULT_TOP, CacheState
 from kvopt.cost import ModelGeometry, blocks_in_memory, model_geometry, parse_bytes
-from kvopt.errors import ConfigError, RequestIdError
+from kvopt.errors import ConfigError, PolicyStateError, RequestIdError
+from kvopt.output_file import write_output
 from kvopt.policies import Policy
 
 Keys: TypeAlias = NDArray[Any] | Sequence[int] | Sequence[bytes]
@@ -158,6 +161,24 @@ class CacheManager:
         """Share of the blocks that requests or leases hold, 0 to 1; blocks that are only cached do not count."""
         counts = self._pool.counts()
         return (counts["referenced"] + counts["leased"]) / counts["capacity"]
+
+    def save_learned(self, path: str | os.PathLike[str]) -> None:
+        """Write what the policy has learned into a file, whole or not at all.
+
+        Raises PolicyStateError when it learns nothing, ConfigError when no file can be written there, OSError.
+        """
+        write_output(path, self._pool.save_state())
+
+    def load_learned(self, path: str | os.PathLike[str]) -> None:
+        """Go on from what a policy with the same settings has learned; before the first request.
+
+        Raises PolicyStateError, which names the file, when it is foreign, damaged, of another version, policy or
+        settings, or this policy has learned already or learns nothing; OSError when it cannot be read.
+        """
+        try:
+            self._pool.load_state(Path(path).read_bytes())
+        except PolicyStateError as error:
+            raise PolicyStateError(f"{path}: {error}") from None
 
     def state(self, now: float, *, top: int = DEFAULT_TOP) -> CacheState:
         """A snapshot with the `top` most useful prefixes. Raises ConfigError when `now` is before a release."""

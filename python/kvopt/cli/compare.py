@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kvopt.cli.policy_state import naming_state, policy_state_option, read_state
 from kvopt.cli.replay_options import capacity_option, cost_and_threads, memory_options, policy_option, result_files
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
 from kvopt.cli.values import check_outputs, policy_library_option, sweeps_callback
@@ -46,6 +47,7 @@ DEFAULT_SHARES = (0.01, 0.02, 0.04, 0.08, 0.16)
 @capacity_option("1 to 16% of all blocks")
 @memory_options
 @click.option("--bound", is_flag=True, help="Also show what no policy can exceed; see kvopt bound.")
+@policy_state_option
 @cost_and_threads
 @result_files("rows")
 @click.pass_context
@@ -60,6 +62,7 @@ def compare(
     model: str | None,
     kv_dtype: str | None,
     bound: bool,
+    state_file: Path | None,
     p_star: float,
     threads: int | None,
     json_file: Path | None,
@@ -117,7 +120,17 @@ def compare(
             geometry = geometry.at_context(max(round(mean), 1))
         sizes = _capacities(loaded, capacities, memory, geometry)
         asked_for = [*policies, *references]
-        result = replay(loaded, asked_for, sizes, rule=rule, p_star=p_star, threads=threads, progress=progress)
+        with naming_state(state_file):
+            result = replay(
+                loaded,
+                asked_for,
+                sizes,
+                rule=rule,
+                p_star=p_star,
+                state=read_state(state_file),
+                threads=threads,
+                progress=progress,
+            )
         bounds = _bounds(loaded, sizes, asked, p_star, threads, progress) if bound else []
     block_bytes = None if geometry is None else geometry.bytes_per_block(loaded.block_tokens)
     report = regime_report(

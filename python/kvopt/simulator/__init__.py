@@ -8,7 +8,7 @@ from kvopt.simulator.lru_curve import LruCurve
 from kvopt.simulator.miss_ratio import MissRatioCurve, MissRatioPoint, miss_ratio_curve
 from kvopt.simulator.policy_source import PolicyLike
 from kvopt.simulator.regime import Regime, RegimeReport, Standing, regime_report
-from kvopt.simulator.replay import replay
+from kvopt.simulator.replay import learn, replay
 from kvopt.simulator.result import ReplayResult, ReplayRow
 from kvopt.simulator.retention import RetentionOptions
 from kvopt.simulator.server import SimulationOptions
@@ -41,6 +41,7 @@ __all__ = [
     "TierOptions",
     "UpperBoundRow",
     "UpperBounds",
+    "learn",
     "load_profile",
     "miss_ratio_curve",
     "regime_report",

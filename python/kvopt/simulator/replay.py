@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from kvopt import _core
 from kvopt.cost import DEFAULT_P_STAR, check_p_star
-from kvopt.errors import ConfigError, PolicyError
+from kvopt.errors import ConfigError, PolicyError, PolicyStateError
 from kvopt.policies import Policy
 from kvopt.simulator.measure import RequestWeights
 from kvopt.simulator.needs import check_needs
@@ -34,6 +34,9 @@ Progress: TypeAlias = Callable[[int, "int | None", str], None]
 Rule: TypeAlias = Literal["prefix", "flat"]
 """Whether a block is of use only behind all blocks before it, or by itself, as papers on caches replay."""
 
+OFFLINE = frozenset(info.name for info in _core.policies() if info.offline)
+"""Policies that know the future."""
+
 MAX_CAPACITY = 2**32 - 2
 """Blocks have 32-bit numbers."""
 
@@ -45,6 +48,7 @@ def replay(
     *,
     rule: Rule = "prefix",
     p_star: float = DEFAULT_P_STAR,
+    state: bytes | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> ReplayResult:
@@ -54,9 +58,10 @@ def replay(
     blocks of a request: `cost_saved` is NaN then, because a prefill saves nothing behind its first missing block.
 
     `p_star` (tokens) sets the prefill cost of `cost_saved` and of policies with a cost model; `threads` is at most how
-    many cells run at once (all cores unless given). Every argument is checked before any work starts:
-    UnknownPolicyError names the nearest policy, ConfigError any other argument, and a hint that a policy needs and the
-    trace lacks. A policy that breaks its contract ends the replay with PolicyError.
+    many cells run at once (all cores unless given). `state`: what :func:`learn` returned; policies that learn go on
+    from it, and PolicyStateError says why one of them cannot, or that none learns. Every argument is checked before
+    any work starts: UnknownPolicyError names the nearest policy, ConfigError any other argument, and a hint that a
+    policy needs and the trace lacks. A policy that breaks its contract ends the replay with PolicyError.
     """
     sizes = check_capacities(capacities)
     named = _check_policies(policies, len(sizes))
@@ -64,9 +69,31 @@ def replay(
     rule = _check_rule(rule)
     p_star = check_p_star(p_star)
     workers = check_threads(threads)
+    _check_state(state, named.values())
     cells = [_Cell(name, new_policy(policy), capacity) for capacity in sizes for name, policy in named.items()]
-    rows = _Replay(trace, rule, p_star).run(cells, workers, progress or _silent)
+    rows = _Replay(trace, rule, p_star, state).run(cells, workers, progress or _silent)
     return ReplayResult(dict(trace.summary()) | {"rule": rule, "p_star": p_star}, tuple(rows))
+
+
+def learn(
+    trace: Trace,
+    policy: str,
+    capacity: int,
+    *,
+    rule: Rule = "prefix",
+    p_star: float = DEFAULT_P_STAR,
+    state: bytes | None = None,
+) -> bytes:
+    """What a policy has learned after `trace` in a cache of `capacity` blocks, going on from `state` if given.
+
+    The bytes are for `state` of :func:`replay` and :func:`learn` and for `load_state` of pools, in any process. Raises
+    UnknownPolicyError, ConfigError; PolicyStateError when the policy learns nothing, or does not take `state`.
+    """
+    (size,) = check_capacities(capacity)
+    check_policy(policy)
+    check_needs(trace, [policy])
+    p_star = check_p_star(p_star)
+    return _Replay(trace, _check_rule(rule), p_star, state).learned(policy, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +106,9 @@ class _Cell:
 class _Replay:
     """One trace, and what all its cells share."""
 
-    def __init__(self, trace: Trace, rule: Rule, p_star: float) -> None:
+    def __init__(self, trace: Trace, rule: Rule, p_star: float, state: bytes | None) -> None:
         self._rule = rule
+        self._state = state
         self._prefix = trace.prefix
         # More blocks than this change nothing but the memory that the pool takes.
         self._enough = max(trace.unique_blocks, trace.prefix.longest_request) + 1
@@ -116,18 +144,26 @@ class _Replay:
         executor.shutdown()
         return [rows[index] for index in range(len(cells))]
 
+    def learned(self, policy: str, capacity: int) -> bytes:
+        return self._replay(policy, capacity, save_state=True).state
+
+    def _replay(self, policy: str | Policy, capacity: int, save_state: bool = False) -> _core.ReplayCounts:
+        return _core.replay(
+            self._prefix,
+            self._time,
+            policy,
+            min(capacity, self._enough),
+            rule=self._rule,
+            block_tokens=self._block_tokens,
+            p_star=self._p_star,
+            context=self._context,
+            state=self._state if _learns(policy) else None,
+            save_state=save_state,
+        )
+
     def _row(self, cell: _Cell) -> ReplayRow:
         try:
-            counts = _core.replay(
-                self._prefix,
-                self._time,
-                cell.policy,
-                min(cell.capacity, self._enough),
-                rule=self._rule,
-                block_tokens=self._block_tokens,
-                p_star=self._p_star,
-                context=self._context,
-            )
+            counts = self._replay(cell.policy, cell.capacity)
         except PolicyError as error:
             raise breach(error, cell.policy, cell.capacity) from None
         figures = self._weights.figures(counts.hit_blocks, counts.skipped, prefix=self._rule == "prefix")
@@ -172,6 +208,21 @@ def check_capacities(capacities: Sequence[int] | int) -> list[int]:
     if not sizes:
         raise ConfigError("capacities: empty; give at least one capacity in blocks")
     return sizes
+
+
+def _learns(policy: PolicyLike) -> bool:
+    return isinstance(policy, str) and policy.partition(":")[0] not in OFFLINE and _core.BlockPool(2, policy).learns
+
+
+def _check_state(state: bytes | None, policies: Iterable[PolicyLike]) -> None:
+    # Each policy that learns takes it now, so that none refuses it in the middle of the work.
+    if state is None:
+        return
+    learners = [policy for policy in policies if isinstance(policy, str) and _learns(policy)]
+    if not learners:
+        raise PolicyStateError("state: none of the policies learns anything that can be saved or loaded")
+    for policy in learners:
+        _core.BlockPool(2, policy).load_state(state)
 
 
 def _check_rule(rule: Rule) -> Rule:

@@ -1,0 +1,67 @@
+"""`kvopt learn`: what a policy learns of a trace, as a file to go on from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvopt.cli.policy_state import naming_state, policy_state_option, read_state
+from kvopt.cli.replay_options import OUTPUT, policy_option
+from kvopt.cli.trace_source import check_trace, load_trace, trace_source
+from kvopt.cli.values import check_outputs, p_star_callback, parse_count, policy_library_option
+from kvopt.cost import DEFAULT_P_STAR
+
+if TYPE_CHECKING:
+    from kvopt.simulator.policy_source import PolicyLike
+
+
+@click.command(short_help="Save what a policy learns of a trace.")
+@trace_source
+@policy_option("cost-aware")
+@policy_library_option
+@click.option("--capacity", required=True, metavar="BLOCKS", help="Cache size in blocks: 30000, 30k, 1.5m.")
+@click.option(
+    "--p-star",
+    type=str,
+    default=f"{DEFAULT_P_STAR:g}",
+    show_default=True,
+    callback=p_star_callback,
+    metavar="TOKENS|MODEL",
+    help="Prompt position where attention doubles a token's prefill cost, or the model whose position it is.",
+)
+@policy_state_option
+@click.option("-o", "--output", type=OUTPUT, required=True, metavar="FILE", help="The file to write.")
+@click.pass_context
+def learn(
+    ctx: click.Context,
+    /,
+    policies: list[PolicyLike],
+    capacity: str,
+    p_star: float,
+    state_file: Path | None,
+    output: Path,
+    trace: Path | None,
+    **reader: Any,
+) -> None:
+    """Replay TRACE under a policy that learns, and write what it has learned.
+
+    A cache or a server of the same policy and settings goes on from the file, and so does kvopt compare with
+    --policy-state. Without a TRACE, the built-in agent workload.
+    """
+    from kvopt.cli.console import progress_bar
+    from kvopt.output_file import write_output
+    from kvopt.simulator.replay import learn as learn_from
+
+    if len(policies) != 1 or not isinstance(policies[0], str):
+        raise click.UsageError("--policy: one native policy learns at a time", ctx)
+    size = parse_count(capacity)
+    check_trace(ctx, trace)
+    check_outputs(ctx, trace, {"--output": output})
+    with progress_bar() as progress:
+        loaded = load_trace(trace, **reader, progress=progress)
+    with naming_state(state_file):
+        learned = learn_from(loaded, policies[0], size, p_star=p_star, state=read_state(state_file))
+    write_output(output, learned)
+    click.echo(f"{output}: what {policies[0]} learned of {loaded.requests:,} requests at {size:,} blocks")
