@@ -77,17 +77,18 @@ class CallTimes:
         return found
 
 
-def filled_pool(capacity: int) -> AgentLoad:
+def filled_pool(capacity: int, policy: str = "lru") -> AgentLoad:
     """A pool through which agents have stored twice its blocks."""
-    load = AgentLoad(BlockPool(capacity, "lru"), POOLS[capacity])
+    load = AgentLoad(BlockPool(capacity, policy), POOLS[capacity])
     load.run(2 * capacity)
     return load
 
 
 @pytest.mark.parametrize("blocks", CALLS)
 @pytest.mark.parametrize("capacity", POOLS)
-def test_calls(benchmark: Benchmark, capacity: int, blocks: int) -> None:
-    load = filled_pool(capacity)
+@pytest.mark.parametrize("policy", ["lru", "cost-aware"])
+def test_calls(benchmark: Benchmark, policy: str, capacity: int, blocks: int) -> None:
+    load = filled_pool(capacity, policy)
     times = CallTimes()
 
     def run() -> None:
@@ -104,9 +105,9 @@ def test_calls(benchmark: Benchmark, capacity: int, blocks: int) -> None:
         assert len(times.samples["release after hit"]) >= CALLS[blocks] // 2
 
     gc.collect()
-    benchmark.group = f"pool {capacity} request {blocks}"
+    benchmark.group = f"{policy} pool {capacity} request {blocks}"
     benchmark.pedantic(run, rounds=1)
-    report(benchmark, times, capacity, blocks)
+    report(benchmark, times, capacity, blocks, policy)
     assert load.pool.verify() == []
 
 
@@ -161,6 +162,12 @@ def evict_once(load: AgentLoad, times: CallTimes, blocks: int) -> None:
     assert pool.counts()["empty"] == blocks
 
 
-def report(benchmark: Benchmark, times: CallTimes, capacity: int, blocks: int) -> None:
-    benchmark.extra_info |= {"question": "pool", "pool": capacity, "blocks": blocks, "calls": times.figures()}
+def report(benchmark: Benchmark, times: CallTimes, capacity: int, blocks: int, policy: str = "lru") -> None:
+    benchmark.extra_info |= {
+        "question": "pool",
+        "policy": policy,
+        "pool": capacity,
+        "blocks": blocks,
+        "calls": times.figures(),
+    }
     benchmark.extra_info["preempted"] = times.preempted

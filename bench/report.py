@@ -105,6 +105,7 @@ def pool_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
             )
             rows.append(
                 (
+                    info["policy"],
                     f"{info['pool']:,}",
                     f"{blocks:,}",
                     call,
@@ -114,7 +115,7 @@ def pool_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
             )
     if rows:
         yield f"### Single calls of the pool through Python ({preempted} preempted calls left out)\n"
-        head = ("pool", "request", "call", "ns/block p50", "p99", "max", "µs/call p50", "p99", "max")
+        head = ("policy", "pool", "request", "call", "ns/block p50", "p99", "max", "µs/call p50", "p99", "max")
         yield table(head, rows)
 
 

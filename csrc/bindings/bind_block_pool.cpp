@@ -276,6 +276,22 @@ void bind_block_pool(py::module_& m) {
           "stats", [](const PythonPool& p) { return to_dict(p.pool().stats()); },
           "counts() and totals since construction: requests, hit, new and stored blocks, dropped blocks by reason, "
           "leases and retentions ended, runs, and the bytes held if every block were a run of its own.")
+      .def(
+          "explain", [](const PythonPool& p, double now) { return p.pool().explain(now); }, py::kw_only(),
+          py::arg("now"),
+          "list[BlockValue]: what the policy thinks of each run that nobody holds, in the order in which they would "
+          "go: "
+          "possible victims first, then runs with something cached behind them. Raises ConfigError where the policy "
+          "explains nothing, PoolError when time goes back.")
+      .def(
+          "explain_block",
+          [](const PythonPool& p, std::int64_t block, double now) {
+            return p.pool().explain(to_count(block, "block"), now);
+          },
+          py::arg("block"), py::kw_only(), py::arg("now"),
+          "The same of the run that this block is in. Raises StaleBlockError when it holds no cached content, "
+          "PoolError "
+          "when a request or a lease holds it.")
       .def_property_readonly(
           "learns", [](const PythonPool& p) { return p.pool().policy().learns(); },
           "Whether what the policy learns can be saved and loaded.")

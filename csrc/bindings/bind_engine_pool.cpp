@@ -191,6 +191,10 @@ void bind_engine_pool(py::module_& m) {
       .def_property_readonly(
           "evictions", [](const EnginePoolHandle& p) { return p.pool().evictions(); },
           "Cached blocks that were handed out.")
+      .def(
+          "explain", [](EnginePoolHandle& p) { return p.pool().explain(p.core().at_present().now); },
+          "list[BlockValue]: what the policy thinks of each cached block that nobody holds, in the order in which they "
+          "would go: possible victims first. `run` is the block's id. Raises ConfigError where it explains nothing.")
       .def_property_readonly(
           "learns", [](const EnginePoolHandle& p) { return p.pool().learns(); },
           "Whether what the policy learns can be saved and loaded.")

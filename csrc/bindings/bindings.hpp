@@ -9,6 +9,7 @@ void bind_errors(pybind11::module_& m);
 void bind_build_info(pybind11::module_& m);
 void bind_prefix_trace(pybind11::module_& m);
 void bind_policy(pybind11::module_& m);
+void bind_block_value(pybind11::module_& m);
 void bind_block_pool(pybind11::module_& m);
 void bind_replay(pybind11::module_& m);
 void bind_upper_bound(pybind11::module_& m);

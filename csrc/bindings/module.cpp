@@ -8,6 +8,7 @@ PYBIND11_MODULE(_core, m) {
   bind_prefix_trace(m);
   bind_policy(m);
   bind_request(m);
+  bind_block_value(m);
   bind_block_pool(m);
   bind_replay(m);
   bind_upper_bound(m);

@@ -9,6 +9,8 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "core/gap_history.hpp"
 #include "core/reuse_model.hpp"
@@ -48,7 +50,38 @@ class ReleaseClasses {
   // The group of heads that so many chains share; 0: one chain's own.
   static std::uint8_t head_group(std::uint32_t owners) { return step(owners, kOwners); }
 
+  // What its releases have in common, in words.
+  std::string describe(std::uint32_t cls) const {
+    const std::vector<std::uint8_t> features = model_.features_of(cls);
+    if (features.empty()) return "all releases";
+    if (features[0] == kTree && features.size() > 2 && features[1] == kRest) {
+      return "left behind by a returning session, blocks " + range(features[2], kBlocks);
+    }
+    if (features[0] == kTree) {
+      return features.size() > 1 ? "shared head, chains " + range(features[1], kOwners) : "of the tree alone";
+    }
+    constexpr std::array<const char*, 7> kStops = {"any stop", "tool use",     "end of turn", "length",
+                                                   "abort",    "expected gap", "last turn"};
+    std::string text = kStops[features[0]];
+    const auto add = [&](std::size_t level, bool used, const char* name, std::span<const std::uint64_t> limits) {
+      if (used && level < features.size()) text += std::string(", ") + name + " " + range(features[level], limits);
+    };
+    const std::size_t shift = features[0] == 0 ? 0 : 1;
+    add(1 + shift, use_.turn, "turns", kTurns);
+    add(2 + shift, use_.length, "prompt tokens", kTokens);
+    add(shift == 0 ? 3 : 1, use_.output, "answer tokens", kOutputs);
+    return text;
+  }
+
  private:
+  // What a step stands for.
+  static std::string range(std::uint8_t reached, std::span<const std::uint64_t> limits) {
+    if (reached == limits.size()) return std::to_string(limits.back()) + " or more";
+    const std::uint64_t low = reached == 0 ? 0 : limits[reached - 1];
+    const std::uint64_t high = limits[reached] - 1;
+    return std::to_string(low) + (high > low ? " to " + std::to_string(high) : "");
+  }
+
   static constexpr std::uint8_t kExpected = 5, kLastTurn = 6, kTree = 7;  // besides the stop reasons
   static constexpr std::uint8_t kRest = 7;                                // besides the groups of heads
   static constexpr std::array<std::uint64_t, 4> kTurns = {1, 2, 4, 10};

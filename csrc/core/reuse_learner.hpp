@@ -96,6 +96,9 @@ class ReuseLearner {
     gaps_.set_common(gaps);
   }
 
+  // A class in words.
+  std::string describe(std::uint32_t cls) const { return classes_.describe(cls); }
+
   // What is wrong, or nothing: every evictable run has an event, and every event as many cached blocks as its runs.
   std::string verify() const;
   std::size_t bytes() const;

@@ -76,6 +76,18 @@ std::uint32_t ReuseModel::class_of(const std::array<std::uint8_t, kLevels>& feat
   return node;
 }
 
+std::vector<std::uint8_t> ReuseModel::features_of(std::uint32_t cls) const {
+  std::vector<std::uint8_t> features;
+  for (std::uint32_t node = cls; node != kRoot; node = nodes_[node].parent) {
+    const std::size_t first = std::size_t{nodes_[node].parent} * kMostValues;
+    std::uint8_t value = 0;
+    while (children_[first + value] != node) ++value;
+    features.push_back(value);
+  }
+  std::ranges::reverse(features);
+  return features;
+}
+
 void ReuseModel::end_request() {
   if (++requests_ % kEpoch == 0) ++epoch_;
   if (requests_ % kTurn != 0) return;

@@ -50,6 +50,9 @@ class ReuseModel {
   // parent.
   std::uint32_t class_of(const std::array<std::uint8_t, kLevels>& features);
 
+  // The features of a class, coarsest first; fewer than kLevels where there was no room for it.
+  std::vector<std::uint8_t> features_of(std::uint32_t cls) const;
+
   // An event of this class begins to wait.
   Waiting open(std::uint32_t cls, float part) {
     Node& node = current(cls);

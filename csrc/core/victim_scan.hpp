@@ -70,7 +70,11 @@ class VictimScan {
     kept_.clear();
   }
 
-  double value(RunId r, Time now) const { return value(leaves_[place_[r] - 1], now); }
+  // What a leaf would be worth, whether it is one or not.
+  double value(const Leaf& leaf, Time now) const {
+    if (by_time_) return leaf.favour / (now - leaf.released + kMoment);
+    return model_.index(leaf.cls, static_cast<float>(now - leaf.released) * leaf.pace) * leaf.weight;
+  }
 
   // A leaf of the least value; there must be one. It stays.
   RunId least(Time now) {
@@ -111,10 +115,7 @@ class VictimScan {
     RunId run;
   };
 
-  double value(const Leaf& leaf, Time now) const {
-    if (by_time_) return leaf.favour / (now - leaf.released + kMoment);
-    return model_.index(leaf.cls, static_cast<float>(now - leaf.released) * leaf.pace) * leaf.weight;
-  }
+  double value(RunId r, Time now) const { return value(leaves_[place_[r] - 1], now); }
 
   RunId scan_all(Time now) const {
     const Leaf* best = &leaves_.front();

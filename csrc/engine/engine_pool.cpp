@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/explain.hpp"
 #include "engine/block_key.hpp"
 #include "engine/engine_pool_storage.hpp"
 #include "engine/lru_order.hpp"
@@ -151,6 +152,12 @@ Policy& EnginePool::learner() const {
 
 std::string EnginePool::save_state() const { return learner().save_state(); }
 void EnginePool::load_state(std::string_view state) { learner().load_state(state); }
+
+std::vector<BlockValue> EnginePool::explain(Time now) const {
+  const Policy* policy = storage_->order->policy();
+  if (policy == nullptr) throw ConfigError("vLLM's own order has no values to explain");
+  return explain_runs(*runs(), *policy, now);
+}
 
 const std::string& EnginePool::failure() const { return storage_->order->failure(); }
 std::vector<BlockId> EnginePool::free_order() const { return storage_->order->listing(); }

@@ -109,9 +109,8 @@ class CostAware final : public Policy {
   }
 
   void on_uncovered(RunId run) override {
-    const ReleaseEvent& event = learner_->event(run);
     learner_->uncovered(run);
-    scan_->add({event.released, event.pace, weight_of(run), favour_of(run), event.waiting.cls, run});
+    scan_->add(leaf_of(run));
   }
 
   void on_forgotten(RunId run) override { learner_->forget(run); }
@@ -157,6 +156,20 @@ class CostAware final : public Policy {
     set_order();
   }
 
+  bool explains() const override { return true; }
+  RunValue explain(RunId run, Time now) const override {
+    const VictimScan::Leaf leaf = leaf_of(run);
+    const double units = static_cast<float>(now - leaf.released) * leaf.pace;
+    return {.value = scan_->value(leaf, now),
+            .rate = learner_->model().index(leaf.cls, static_cast<float>(units)) * leaf.pace,
+            .cost = leaf.weight / (leaf.favour * leaf.pace),
+            .favour = leaf.favour,
+            .age = now - leaf.released,
+            .usual_gap = 1 / leaf.pace,
+            .group = learner_->describe(leaf.cls),
+            .order = order_in_words()};
+  }
+
   std::string verify() const override {
     const std::string wrong = scan_->verify();
     return wrong.empty() ? learner_->verify() : wrong;
@@ -164,7 +177,18 @@ class CostAware final : public Policy {
   std::size_t bytes() const override { return learner_->bytes() + scan_->bytes(); }
 
  private:
-  void set_order() { scan_->order_by_time((guarded_ && guard_.uses_lru()) || learner_->model().returns() < kEnough); }
+  bool lru_saves_more() const { return guarded_ && guard_.uses_lru(); }
+  bool has_learned() const { return learner_->model().returns() >= kEnough; }
+  void set_order() { scan_->order_by_time(lru_saves_more() || !has_learned()); }
+  const char* order_in_words() const {
+    if (!has_learned()) return "the oldest first: too little has come back";
+    return lru_saves_more() ? "the oldest first: LRU saves more at present" : "the least value first";
+  }
+
+  VictimScan::Leaf leaf_of(RunId r) const {
+    const ReleaseEvent& event = learner_->event(r);
+    return {event.released, event.pace, weight_of(r), favour_of(r), event.waiting.cls, r};
+  }
 
   // Prefill time of blocks [depth, depth + blocks) in the units of PolicyContext::block_cost.
   double stretch_cost(std::uint32_t depth, std::uint32_t blocks) const {

@@ -77,6 +77,8 @@ class Interface {
     function("learns", &Policy::learns);
     function("save_state", &Policy::save_state);
     function("load_state", &Policy::load_state);
+    function("explains", &Policy::explains);
+    function("explain", &Policy::explain);
     function("check", &Policy::check);
     function("verify", &Policy::verify);
     function("bytes", &Policy::bytes);

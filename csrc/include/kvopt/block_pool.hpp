@@ -190,6 +190,14 @@ class BlockPool {
   // Drops all cached content and leases. Throws PoolError when requests still hold blocks.
   KVOPT_API void clear();
 
+  // What the policy thinks of each run that nobody holds, in the order in which they would go: possible victims first,
+  // then runs with something cached behind them. Throws ConfigError where it explains nothing, PoolError when `now` is
+  // before the latest time that a call named.
+  KVOPT_API std::vector<BlockValue> explain(Time now) const;
+  // Of the run that this block is in. Throws StaleBlockError when it holds no cached content, PoolError when a request
+  // or a lease holds it.
+  KVOPT_API BlockValue explain(BlockId block, Time now) const;
+
   KVOPT_API PoolCounts counts() const;
   KVOPT_API PoolStats stats() const;
   const RunTable& runs() const { return runs_; }

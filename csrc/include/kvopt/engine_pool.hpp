@@ -124,6 +124,9 @@ class EnginePool {
   KVOPT_API bool learns() const;
   KVOPT_API std::string save_state() const;
   KVOPT_API void load_state(std::string_view state);
+  // What the policy thinks of each cached block that nobody holds (the run of a block is its id), in the order in which
+  // they would go. Throws ConfigError where it explains nothing, there is none, or it has failed.
+  KVOPT_API std::vector<BlockValue> explain(Time now) const;
   // What went wrong in the policy; from then on the order is LRU. Empty: nothing did.
   KVOPT_API const std::string& failure() const;
 

@@ -59,6 +59,28 @@ struct PolicyContext {
   double block_cost(double depth) const { return block_tokens * (1 + (depth + 0.5) * block_tokens / p_star); }
 };
 
+// What a run that nobody holds is worth to a policy, and why.
+struct RunValue {
+  double value = 0;      // the least goes first
+  double rate = 0;       // chance of a return per second that a block is kept, at the best horizon
+  double cost = 0;       // prefill time that losing a block adds, in units of a token at position 0
+  double favour = 1;     // what its retention priority multiplies the value by
+  Time age = 0;          // seconds since somebody let go of it
+  double usual_gap = 0;  // seconds that its session is expected to take
+  std::string group;     // the class of releases that it is counted with, in words
+  std::string order;     // what decides at present, in words
+};
+
+// The same of the blocks of a run.
+struct BlockValue : RunValue {
+  RunId run = kNoRun;
+  std::uint32_t blocks = 0;
+  std::uint32_t depth = 0;     // blocks of its prefix in front of it
+  std::uint32_t children = 0;  // runs behind it; a run with any is no victim
+  std::uint32_t hits = 0;
+  std::uint8_t priority = 0;
+};
+
 class KVOPT_API Policy {
  public:
   Policy() = default;
@@ -117,6 +139,13 @@ class KVOPT_API Policy {
   // nothing changed, where it learns nothing, has learned already, or these bytes are foreign, damaged, of another
   // version, policy or parameters.
   virtual void load_state(std::string_view /*state*/) { throw PolicyStateError(kLearnsNothing); }
+
+  // Whether explain() answers.
+  virtual bool explains() const { return false; }
+  // Of an evictable run, while nothing is changed. Throws ConfigError where it explains nothing.
+  virtual RunValue explain(RunId /*run*/, Time /*now*/) const {
+    throw ConfigError("this policy cannot say what blocks are worth");
+  }
 
   // Throws what went wrong in an earlier hook, if anything did. The pool calls it before it changes anything.
   virtual void check() const {}

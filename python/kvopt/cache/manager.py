@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 from numpy.typing import NDArray
 
 from kvopt._core import Allocation, BlockPool, RequestInfo, StopReason
+from kvopt.cache.explanation import Explanation
 from kvopt.cache.state import DEFAULT_TOP, CacheState
 from kvopt.cost import ModelGeometry, blocks_in_memory, model_geometry, parse_bytes
 from kvopt.errors import ConfigError, PolicyStateError, RequestIdError
@@ -161,6 +162,13 @@ class CacheManager:
         """Share of the blocks that requests or leases hold, 0 to 1; blocks that are only cached do not count."""
         counts = self._pool.counts()
         return (counts["referenced"] + counts["leased"]) / counts["capacity"]
+
+    def explain(self, now: float) -> Explanation:
+        """What the policy thinks of all that it could evict, and why the next victim is the next victim.
+
+        Raises ConfigError when the policy explains nothing, PoolError when time goes back.
+        """
+        return Explanation.of(self._pool, now)
 
     def save_learned(self, path: str | os.PathLike[str]) -> None:
         """Write what the policy has learned into a file, whole or not at all.

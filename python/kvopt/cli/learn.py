@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvopt.cli.policy_state import naming_state, policy_state_option, read_state
-from kvopt.cli.replay_options import OUTPUT, policy_option
+from kvopt.cli.replay_options import OUTPUT, p_star_option, policy_option
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
-from kvopt.cli.values import check_outputs, p_star_callback, parse_count, policy_library_option
-from kvopt.cost import DEFAULT_P_STAR
+from kvopt.cli.values import check_outputs, parse_count, policy_library_option
 
 if TYPE_CHECKING:
     from kvopt.simulator.policy_source import PolicyLike
@@ -22,15 +21,7 @@ if TYPE_CHECKING:
 @policy_option("cost-aware")
 @policy_library_option
 @click.option("--capacity", required=True, metavar="BLOCKS", help="Cache size in blocks: 30000, 30k, 1.5m.")
-@click.option(
-    "--p-star",
-    type=str,
-    default=f"{DEFAULT_P_STAR:g}",
-    show_default=True,
-    callback=p_star_callback,
-    metavar="TOKENS|MODEL",
-    help="Prompt position where attention doubles a token's prefill cost, or the model whose position it is.",
-)
+@p_star_option
 @policy_state_option
 @click.option("-o", "--output", type=OUTPUT, required=True, metavar="FILE", help="The file to write.")
 @click.pass_context

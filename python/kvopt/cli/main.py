@@ -17,6 +17,7 @@ from kvopt.errors import KvoptError
 
 COMMANDS = {
     "compare": "Compare eviction policies on a trace.",
+    "explain": "What a policy would evict next, and why.",
     "learn": "Save what a policy learns of a trace.",
     "mrc": "LRU's miss ratio at every capacity.",
     "simulate": "Waits, hits and recomputation of a server.",

@@ -12,16 +12,19 @@ from kvopt.cost import DEFAULT_P_STAR
 
 OUTPUT = click.Path(path_type=Path)
 
+p_star_option = click.option(
+    "--p-star",
+    type=str,
+    default=f"{DEFAULT_P_STAR:g}",
+    show_default=True,
+    callback=p_star_callback,
+    metavar="TOKENS|MODEL",
+    help="Prompt position where attention doubles a token's prefill cost, or the model whose position it is.",
+)
+"""--p-star: TOKENS, or a model."""
+
 _COST_AND_THREADS = (
-    click.option(
-        "--p-star",
-        type=str,
-        default=f"{DEFAULT_P_STAR:g}",
-        show_default=True,
-        callback=p_star_callback,
-        metavar="TOKENS|MODEL",
-        help="Prompt position where attention doubles a token's prefill cost, or the model whose position it is.",
-    ),
+    p_star_option,
     click.option("--threads", type=click.IntRange(min=1), help="Replays or bounds at once.  [default: all cores]"),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvopt.simulator.clients import ClientOptions
+from kvopt.simulator.explain import explain
 from kvopt.simulator.limits import Limits
 from kvopt.simulator.lru_curve import LruCurve
 from kvopt.simulator.miss_ratio import MissRatioCurve, MissRatioPoint, miss_ratio_curve
@@ -41,6 +42,7 @@ __all__ = [
     "TierOptions",
     "UpperBoundRow",
     "UpperBounds",
+    "explain",
     "learn",
     "load_profile",
     "miss_ratio_curve",
