@@ -1,10 +1,11 @@
 // Decides when to trust LRU instead: compares what the cache saved with what LRU would have saved, over two windows of
-// requests.
+// requests and in a ledger of all.
 //
 // A request may save a thousand times what another saves, so a difference counts only when it stands clear of its own
 // noise: a large loss over a short window, or a small one that lasts. While LRU's order is used, what the other order
 // would have saved is unknown, so the guard tries it again after a while, and waits twice as long each time that it
-// fails.
+// fails. The ledger bounds what all trials together may lose: a thousandth of the prefill that was asked for, and some
+// more to begin with. The less LRU hits, the more that is, since there is more to be won than to be lost.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +18,8 @@ namespace kvopt {
 
 class ShadowGuard {
  public:
+  // Prefill time of blocks that the running request asks for, found or not.
+  void ask(double cost) { asked_ += cost; }
   // Prefill time saved by hits of the running request, ours and LRU's.
   void count(double ours, double lru) {
     ours_ += ours;
@@ -24,11 +27,17 @@ class ShadowGuard {
   }
 
   void end_request() {
-    for (Window* window : {&short_, &long_}) window->add(lru_ - ours_, lru_);
-    ours_ = lru_ = 0;
+    const double lost = lru_ - ours_;
+    for (Window* window : {&short_, &long_}) window->add(lost, lru_);
+    trial_.add(lost);
+    ledger_.add(lost, lru_, asked_);
+    ours_ = lru_ = asked_ = 0;
     ++requests_;
     if (use_lru_) {
-      if (requests_ >= wait_) start(false);
+      if (requests_ >= (overdrawn_ ? kLook : wait_) && ledger_.spent() < kAgain) start(false);
+    } else if (ledger_.spent() > 1 && trial_.lost()) {
+      start(true);
+      overdrawn_ = true;
     } else if (requests_ % kLook == 0 && (short_.lost() || long_.lost())) {
       start(true);
       wait_ = std::min(wait_ * 2, kLongestWait);
@@ -43,7 +52,10 @@ class ShadowGuard {
   void save(StateWriter& out) const {
     out.put(requests_);
     out.put(wait_);
-    out.put(static_cast<std::uint8_t>(use_lru_ ? 1 : 0));
+    out.put(static_cast<std::uint8_t>((use_lru_ ? 1 : 0) + (overdrawn_ ? 2 : 0)));
+    for (const double sum :
+         {trial_.sum, trial_.squares, trial_.gains, ledger_.lost, ledger_.lru, ledger_.asked, ledger_.requests})
+      out.put(sum);
     for (const Window* window : {&short_, &long_}) {
       for (const double sum : {window->sum, window->squares, window->saved, window->weight}) out.put(sum);
     }
@@ -51,8 +63,14 @@ class ShadowGuard {
   void load(StateReader& in) {
     requests_ = in.get<std::uint32_t>();
     wait_ = in.get<std::uint32_t>();
-    use_lru_ = in.get<std::uint8_t>() != 0;
+    const auto flags = in.get<std::uint8_t>();
+    use_lru_ = (flags & 1) != 0;
+    overdrawn_ = (flags & 2) != 0;
     StateReader::require(wait_ >= kShortestWait && wait_ <= kLongestWait, "the guard's wait is out of range");
+    for (double* sum : {&trial_.sum, &trial_.squares, &trial_.gains, &ledger_.lost, &ledger_.lru, &ledger_.asked,
+                        &ledger_.requests}) {
+      *sum = in.get<double>();
+    }
     for (Window* window : {&short_, &long_}) {
       for (double* sum : {&window->sum, &window->squares, &window->saved, &window->weight}) *sum = in.get<double>();
     }
@@ -62,6 +80,7 @@ class ShadowGuard {
   static constexpr std::uint32_t kLook = 16;  // requests
   static constexpr std::uint32_t kShortestWait = 512;
   static constexpr std::uint32_t kLongestWait = 1 << 16;
+  static constexpr double kAgain = 0.5;  // of the budget: what may be spent when a trial begins
 
   // Sums over requests, of which the old ones fade.
   struct Window {
@@ -89,8 +108,53 @@ class ShadowGuard {
     void clear() { sum = squares = saved = weight = 0; }
   };
 
+  // Sums since the present order came into use.
+  struct Trial {
+    double sum = 0;  // of what was lost against LRU
+    double squares = 0;
+    double gains = 0;  // of requests that saved more
+
+    void add(double lost) {
+      sum += lost;
+      squares += lost * lost;
+      gains += std::max(-lost, 0.0);
+    }
+    // Clear of its noise, and twice what was gained is lost.
+    bool lost() const { return sum > kErrors * std::sqrt(squares) && sum > gains; }
+
+    static constexpr double kErrors = 1.5;  // standard ones
+  };
+
+  // Sums over all requests; very old ones fade, so that what was won long ago is no licence to lose.
+  struct Ledger {
+    double lost = 0;
+    double lru = 0;    // saved by it
+    double asked = 0;  // prefill of all blocks
+    double requests = 0;
+
+    void add(double difference, double saved, double cost) {
+      constexpr double kKeep = 1 - 1.0 / (1 << 16);
+      lost = lost * kKeep + difference;
+      lru = lru * kKeep + saved;
+      asked = asked * kKeep + cost;
+      requests = requests * kKeep + 1;
+    }
+    // Share of what may be lost.
+    double spent() const {
+      if (lost <= 0) return 0;
+      const double to_win = std::min((asked - lru) / std::max(lru, 0.01 * asked), kMostToWin);
+      return lost / (kBudget * asked * (1 + kCredit * to_win / requests));
+    }
+
+    static constexpr double kBudget = 0.001;  // of the prefill that was asked for
+    static constexpr double kCredit = 4000;   // requests' worth of it to begin with, where LRU saves half
+    static constexpr double kMostToWin = 5;   // LRU's misses over its hits
+  };
+
   void start(bool lru) {
     use_lru_ = lru;
+    overdrawn_ = false;
+    trial_ = {};
     requests_ = 0;
     short_.clear();
     long_.clear();
@@ -98,11 +162,15 @@ class ShadowGuard {
 
   double ours_ = 0;  // of the running request
   double lru_ = 0;
+  double asked_ = 0;
   Window short_{.requests = 512, .tolerance = 0.01, .errors = 3};
   Window long_{.requests = 8192, .tolerance = 0.001, .errors = 2};
+  Ledger ledger_;
+  Trial trial_;
   std::uint32_t requests_ = 0;
   std::uint32_t wait_ = kShortestWait;
   bool use_lru_ = false;
+  bool overdrawn_ = false;  // that is why
 };
 
 }  // namespace kvopt

@@ -75,6 +75,7 @@ class CostAware final : public Policy {
       double cost = 0;
       for (const RunId r : together) cost += stretch_cost(runs_->depth[r], runs_->length[r]);
       guard_.count(cost, cost * in_lru);
+      guard_.ask(cost);
     });
     if (changed != kNoRun && scan_->contains(changed)) {
       scan_->set_class(changed, learner_->event(changed).waiting.cls);
@@ -82,6 +83,7 @@ class CostAware final : public Policy {
   }
 
   void on_stored(std::span<const RunId> stored, const RequestInfo& info) override {
+    for (const RunId r : stored) guard_.ask(stretch_cost(runs_->depth[r], runs_->length[r]));
     learner_->stored(stored, info,
                      [&](RunId r, std::uint32_t in_lru) { guard_.count(0, stretch_cost(runs_->depth[r], in_lru)); });
   }
