@@ -80,7 +80,7 @@ class ShadowGuard {
   static constexpr std::uint32_t kLook = 16;  // requests
   static constexpr std::uint32_t kShortestWait = 512;
   static constexpr std::uint32_t kLongestWait = 1 << 16;
-  static constexpr double kAgain = 0.5;  // of the budget: what may be spent when a trial begins
+  static constexpr double kAgain = 0.7;  // of the budget: what may be spent when a trial begins
 
   // Sums over requests, of which the old ones fade.
   struct Window {
