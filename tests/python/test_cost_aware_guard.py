@@ -28,9 +28,7 @@ from kvopt.workload.kv_cache_tester import session_starts
 
 LOSS = 0.002  # of cost saved, below LRU
 # What is not reached yet: points lost there, where 0.2 are allowed.
-SHORT_CHATS = pytest.mark.xfail(
-    reason="2,000 requests, of which few decide: 0.4 and 0.21 points", strict=True
-)
+SHORT_CHATS = pytest.mark.xfail(reason="2,000 requests, of which few decide: 0.4 and 0.21 points", strict=True)
 WRONG_GAPS = pytest.mark.xfail(reason="clients' gaps that are mixed up are believed: 1.2 points", strict=True)
 CAPACITIES = (500, 2_000, 10_000, 30_000, 60_000, 120_000, 250_000, 400_000)
 P_STAR = 28_600.0
@@ -88,11 +86,8 @@ def test_what_was_learned_turns_wrong(period: int) -> None:
     ids=lambda workload: f"{workload.name} {getattr(workload, 'sessions', None) or workload.requests}",
 )
 def test_generated(request: pytest.FixtureRequest, workload: Workload, hints: int) -> None:
-    missed = {
-        (MultiTurnChat, 500, 0): SHORT_CHATS,
-    }
-    if known := missed.get((type(workload), getattr(workload, "sessions", 0), hints)):
-        request.applymarker(known)
+    if isinstance(workload, MultiTurnChat) and workload.sessions == 500 and not hints:
+        request.applymarker(SHORT_CHATS)
     trace = workload.load()
     shares = [int(share * trace.unique_blocks) for share in (0.01, 0.03, 0.1, 0.2)]
     assert losses(trace, shares, f"cost-aware:hints={hints}") == {}
