@@ -61,6 +61,11 @@ struct KVOPT_API LeaseError : PoolError {
   using PoolError::PoolError;
 };
 
+// CUDA, a driver or a GPU is missing, or refused what was asked of it.
+struct CudaError : Error {
+  using Error::Error;
+};
+
 // A policy broke its side of the contract.
 struct KVOPT_API PolicyError : Error {
   using Error::Error;
