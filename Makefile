@@ -12,7 +12,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 NVCC ?= nvcc
 CUDA_ARCHITECTURES ?= 80 90 100
-NVCC_FLAGS ?= -O3 -Icsrc/include -Icsrc -Icuda --Werror all-warnings -Xcompiler=-Wall,-Wextra
+NVCC_FLAGS ?= -O3 -fmad=false -Icsrc/include -Icsrc -Icuda --Werror all-warnings -Xcompiler=-Wall,-Wextra
 SANITIZE ?= address,undefined
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 PYTEST_WORKERS ?= 2

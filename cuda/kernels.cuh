@@ -31,12 +31,12 @@ struct SelectionRoom {
 };
 
 // The k lowest of stored scores, or of the scores of set `set`; `room` has SelectionRoom(...).bytes. `out`: k indices,
-// UINT32_MAX beyond the eligible ones. Returns where the device will have the number of eligible blocks, if that is
+// -1 beyond the eligible ones. Returns where the device will have the number of eligible blocks, if that is
 // less than k, or else any number not below k.
 const unsigned* launch_select(const float* scores, std::size_t count, std::size_t k, const std::uint8_t* eligible,
-                              std::uint32_t* out, void* room, const Launch& launch);
+                              std::int64_t* out, void* room, const Launch& launch);
 const unsigned* launch_score_select(const BlockFeatures& features, const PreparedScore& prepared, std::size_t set,
-                                    std::size_t k, const std::uint8_t* eligible, std::uint32_t* out, void* room,
+                                    std::size_t k, const std::uint8_t* eligible, std::int64_t* out, void* room,
                                     const Launch& launch);
 
 // first[0]: the first index of a NaN in `column`, if it is below what is there already.

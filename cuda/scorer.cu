@@ -8,7 +8,7 @@
 #include "kernels.cuh"
 #include "kvopt/error.hpp"
 #include "runtime.cuh"
-#include "scoring.hpp"
+#include "scorer.hpp"
 #include "scoring/block.hpp"
 #include "workspace.cuh"
 
@@ -37,6 +37,22 @@ int device_of(const void* memory) {
   }
   const bool on_device = attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
   return on_device ? attributes.device : -1;
+}
+
+Memory::Memory(int device, std::size_t bytes, Stream stream) : device_(device), stream_(stream) {
+  const CurrentDevice current(device);
+  void* memory = nullptr;
+  check(cudaMallocAsync(&memory, bytes > 0 ? bytes : 1, reinterpret_cast<cudaStream_t>(stream)), "cudaMallocAsync");
+  pointer_ = reinterpret_cast<std::uintptr_t>(memory);
+}
+
+Memory::~Memory() { cudaFreeAsync(reinterpret_cast<void*>(pointer_), reinterpret_cast<cudaStream_t>(stream_)); }
+
+void copy_to_host(void* to, std::uintptr_t from, std::size_t bytes, int device, Stream stream) {
+  const CurrentDevice current(device);
+  const auto on = reinterpret_cast<cudaStream_t>(stream);
+  check(cudaMemcpyAsync(to, reinterpret_cast<const void*>(from), bytes, cudaMemcpyDeviceToHost, on), "cudaMemcpyAsync");
+  check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
 }
 
 namespace {
@@ -153,7 +169,7 @@ void Scorer::score(const BlockFeatures& features, const ScoreParams& params, Tim
 }
 
 void Scorer::select_k(const float* scores, std::size_t count, std::size_t k, const std::uint8_t* eligible,
-                      std::uint32_t* out, Stream stream, const DeviceOptions& options) {
+                      std::int64_t* out, Stream stream, const DeviceOptions& options) {
   require_k(count, k);
   if (k == 0) return;
   const std::lock_guard lock(impl_->mutex);
@@ -166,7 +182,7 @@ void Scorer::select_k(const float* scores, std::size_t count, std::size_t k, con
 }
 
 void Scorer::score_select(const BlockFeatures& features, const ScoreParams& params, Time now, std::size_t k,
-                          const std::uint8_t* eligible, std::uint32_t* out, Stream stream,
+                          const std::uint8_t* eligible, std::int64_t* out, Stream stream,
                           const DeviceOptions& options) {
   scoring::PreparedParams prepared = scoring::prepare(params, now);
   require_columns(features, prepared.view);

@@ -42,6 +42,8 @@ void bind_errors(py::module_& /*m*/) {
       raise("LeaseError", e.what());
     } catch (const PoolError& e) {
       raise("PoolError", e.what());
+    } catch (const CudaError& e) {
+      raise("DeviceError", e.what());
     } catch (const PolicyError& e) {
       raise("PolicyError", e.what());
     } catch (const SchedulerError& e) {

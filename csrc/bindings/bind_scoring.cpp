@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 
@@ -7,52 +5,13 @@
 
 #include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
+#include "bindings/score_params.hpp"
 #include "kvopt/error.hpp"
 #include "kvopt/scoring.hpp"
 
 namespace kvopt::bindings {
 
 namespace {
-
-constexpr std::array<const char*, kScores> kScoreNames = {
-    "recency", "frequency", "cost-per-age", "asymcache", "workload-aware", "retention-index", "forest", "network"};
-
-Score to_score(const std::string& name) {
-  const auto at = std::ranges::find(kScoreNames, name);
-  if (at == kScoreNames.end()) throw ConfigError("score '" + name + "' is unknown");
-  return static_cast<Score>(at - kScoreNames.begin());
-}
-
-// Parameters with the array that they point into.
-class Params {
- public:
-  Params(const std::string& score, Array<float> values, std::uint32_t classes,
-         std::pair<std::uint32_t, std::uint32_t> forest, std::uint32_t hidden, const std::vector<std::uint8_t>& inputs,
-         const std::vector<bool>& logarithm)
-      : values_(std::move(values)) {
-    if (values_.ndim() != 2) throw ConfigError("parameters have " + std::to_string(values_.ndim()) + " axes; 2 it is");
-    if (inputs.size() > kMostInputs || logarithm.size() != inputs.size()) {
-      throw ConfigError(std::to_string(inputs.size()) + " inputs and " + std::to_string(logarithm.size()) +
-                        " marks of logarithms; they must be as many, at most " + std::to_string(kMostInputs));
-    }
-    view_.score = to_score(score);
-    view_.sets = static_cast<std::uint32_t>(values_.shape(0));
-    view_.width = static_cast<std::uint32_t>(values_.shape(1));
-    view_.values = values_.data();
-    view_.classes = classes;
-    view_.forest = {forest.first, forest.second};
-    view_.network.inputs = static_cast<std::uint32_t>(inputs.size());
-    view_.network.hidden = hidden;
-    std::ranges::copy(inputs, view_.network.input.begin());
-    std::ranges::copy(logarithm, view_.network.logarithm.begin());
-  }
-
-  const ScoreParams& view() const { return view_; }
-
- private:
-  Array<float> values_;
-  ScoreParams view_;
-};
 
 // Columns of one length, kept alive while they are read.
 class Columns {
@@ -120,8 +79,8 @@ py::array_t<std::uint32_t> indices(std::size_t sets, std::size_t k) {
   return py::array_t<std::uint32_t>({static_cast<py::ssize_t>(sets), static_cast<py::ssize_t>(k)});
 }
 
-void run_score(const py::dict& columns, const Params& params, double now, Array<float> out, std::uint32_t threads,
-               bool checked, const std::string& instructions) {
+void run_score(const py::dict& columns, const ScoreParamsHandle& params, double now, Array<float> out,
+               std::uint32_t threads, bool checked, const std::string& instructions) {
   const Columns features(columns);
   const auto size = features.view().count * params.view().sets;
   if (static_cast<std::size_t>(out.size()) != size) {
@@ -149,9 +108,9 @@ py::array_t<std::uint32_t> run_select_k(const Array<float>& scores, std::size_t 
   return out;
 }
 
-py::array_t<std::uint32_t> run_score_select(const py::dict& columns, const Params& params, double now, std::size_t k,
-                                            const py::object& eligible, std::uint32_t threads, bool checked,
-                                            const std::string& instructions) {
+py::array_t<std::uint32_t> run_score_select(const py::dict& columns, const ScoreParamsHandle& params, double now,
+                                            std::size_t k, const py::object& eligible, std::uint32_t threads,
+                                            bool checked, const std::string& instructions) {
   const Columns features(columns);
   const std::uint8_t* mask = to_mask(eligible, features.view().count);
   require_selectable(features.view().count, k, mask);
@@ -165,7 +124,7 @@ py::array_t<std::uint32_t> run_score_select(const py::dict& columns, const Param
 }  // namespace
 
 void bind_scoring(py::module_& m) {
-  py::class_<Params>(m, "ScoreParams", "Parameter sets of one score, as the core reads them.")
+  py::class_<ScoreParamsHandle>(m, "ScoreParams", "Parameter sets of one score, as the core reads them.")
       .def(py::init<const std::string&, Array<float>, std::uint32_t, std::pair<std::uint32_t, std::uint32_t>,
                     std::uint32_t, const std::vector<std::uint8_t>&, const std::vector<bool>&>(),
            py::arg("score"), py::arg("values").noconvert(), py::kw_only(), py::arg("classes") = 0,

@@ -20,5 +20,6 @@ void bind_scoring(pybind11::module_& m);
 void bind_metrics(pybind11::module_& m);
 void bind_request(pybind11::module_& m);
 void bind_simulation(pybind11::module_& m);
+void bind_scorer(pybind11::module_& m);  // where there is a CUDA compiler: cuda/
 
 }  // namespace kvopt::bindings

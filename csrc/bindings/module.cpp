@@ -18,4 +18,7 @@ PYBIND11_MODULE(_core, m) {
   bind_scoring(m);
   bind_metrics(m);
   bind_simulation(m);
+#if KVOPT_BUILD_CUDA
+  bind_scorer(m);
+#endif
 }

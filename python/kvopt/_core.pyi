@@ -725,3 +725,52 @@ class Simulation:
     @property
     def version(self) -> int: ...
     def cached_tokens(self, request: Request) -> int: ...
+
+# Only where build_info()["cuda"] is True.
+def cuda_unavailable() -> str: ...
+def cuda_device_of(address: int) -> int: ...
+def cuda_to_host(address: int, out: NDArray[Any], device: int, stream: int) -> None: ...
+
+class CudaMemory:
+    def __init__(self, device: int, size: int, stream: int) -> None: ...
+    @property
+    def address(self) -> int: ...
+
+class CudaScorer:
+    def __init__(self, device: int) -> None: ...
+    def score(
+        self,
+        columns: dict[str, tuple[int, int]],
+        count: int,
+        params: ScoreParams,
+        now: float,
+        out: int,
+        stream: int,
+        *,
+        checked: bool = False,
+    ) -> None: ...
+    def select_k(
+        self,
+        scores: int,
+        sets: int,
+        count: int,
+        k: int,
+        eligible: int,
+        out: int,
+        stream: int,
+        *,
+        checked: bool = False,
+    ) -> None: ...
+    def score_select(
+        self,
+        columns: dict[str, tuple[int, int]],
+        count: int,
+        params: ScoreParams,
+        now: float,
+        k: int,
+        eligible: int,
+        out: int,
+        stream: int,
+        *,
+        checked: bool = False,
+    ) -> None: ...

@@ -36,9 +36,9 @@ class CpuScoring:
         _core.score(dict(columns), params.native(), now, out, threads=self.threads, checked=checked)
         return out
 
-    def select_k(self, scores: NDArray[np.float32], k: int, eligible: NDArray[Any] | None) -> NDArray[np.uint32]:
+    def select_k(self, scores: NDArray[np.float32], k: int, eligible: NDArray[Any] | None) -> NDArray[np.int64]:
         """Indices [P, k] of scores [P, N]."""
-        return _core.select_k(scores, k, eligible, threads=self.threads)
+        return _core.select_k(scores, k, eligible, threads=self.threads).astype(np.int64)
 
     def score_select(
         self,
@@ -49,8 +49,9 @@ class CpuScoring:
         eligible: NDArray[Any] | None,
         *,
         checked: bool,
-    ) -> NDArray[np.uint32]:
+    ) -> NDArray[np.int64]:
         """Indices [P, k]."""
-        return _core.score_select(
+        chosen = _core.score_select(
             dict(columns), params.native(), now, k, eligible, threads=self.threads, checked=checked
         )
+        return chosen.astype(np.int64)

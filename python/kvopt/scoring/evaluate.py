@@ -15,6 +15,8 @@ from kvopt.scoring.params import ScoreParams
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kvopt.scoring.cuda import DeviceArray
+
 _MOST_THREADS = 1024
 _COLUMNS: dict[str, type[np.generic]] = {
     "last_use": np.float32,
@@ -34,6 +36,7 @@ def score(
     *,
     out: Any = None,
     device: str = "auto",
+    stream: Any = None,
     threads: int = 1,
     checked: bool = False,
 ) -> Any:
@@ -45,7 +48,8 @@ def score(
     DLPack or `__cuda_array_interface__`; C-contiguous, not copied, all on one device, which computes.
 
     `now`: float64 seconds; a last use after it counts as now. `out`: written to and returned; else a new array.
-    `threads`: of the CPU. A score is computed in float64 and rounded once. NaN in a feature gives NaN, which sorts
+    `threads`: of the CPU. `stream`: of the GPU, on which the work is queued: torch's, CuPy's, or an address; else the one
+    that the arrays name, else the legacy default stream. A score is computed in float64 and rounded once. NaN in a feature gives NaN, which sorts
     last; so does a class without a row in the tables. `checked`: both raise ConfigError instead, before anything is
     written, for one more look at the features.
 
@@ -55,15 +59,18 @@ def score(
     columns = _columns(features)
     target = None if out is None else view_of("out", out)
     _require_whole("threads", threads, 1, _MOST_THREADS)
-    scoring = scoring_on(device, {**columns, "out": target}, threads)
+    scoring = scoring_on(device, {**columns, "out": target}, threads, stream)
     if target is not None:
         _require_out(target, (params.sets, _count(columns)), columns)
     scores = scoring.score(columns, params, now, target, checked=checked)
     return scores if out is None else out
 
 
-def select_k(scores: Any, k: int, *, eligible: Any = None, device: str = "auto", threads: int = 1) -> NDArray[np.int64]:
-    """Indices of the k lowest scores, lowest first, ties by index: `np.argsort(scores, kind="stable")[:k]`.
+def select_k(
+    scores: Any, k: int, *, eligible: Any = None, device: str = "auto", stream: Any = None, threads: int = 1
+) -> NDArray[np.int64] | DeviceArray:
+    """Indices of the k lowest scores, lowest first, ties by index: `np.argsort(scores, kind="stable")[:k]`; of arrays on
+    a GPU as a :class:`~kvopt.scoring.cuda.DeviceArray` there, with -1 where fewer than k are eligible.
 
     `scores`: float32 [N], or [P, N], of which each row is a choice of its own; the result is [k] or [P, k]. `eligible`:
     bool or uint8 [N]; where it is 0, a block is left out. NaN comes last. Raises ArrayError, ConfigError (more than are
@@ -75,9 +82,9 @@ def select_k(scores: Any, k: int, *, eligible: Any = None, device: str = "auto",
     mask = _mask(eligible, view.shape[-1])
     _require_whole("k", k, 0, view.shape[-1])
     _require_whole("threads", threads, 1, _MOST_THREADS)
-    scoring = scoring_on(device, {"scores": view, "eligible": mask}, threads)
+    scoring = scoring_on(device, {"scores": view, "eligible": mask}, threads, stream)
     chosen = scoring.select_k(view[None] if flat else view, k, mask)
-    return (chosen[0] if flat else chosen).astype(np.int64)
+    return chosen[0] if flat else chosen
 
 
 def score_select(
@@ -88,9 +95,10 @@ def score_select(
     *,
     eligible: Any = None,
     device: str = "auto",
+    stream: Any = None,
     threads: int = 1,
     checked: bool = False,
-) -> NDArray[np.int64]:
+) -> NDArray[np.int64] | DeviceArray:
     """:func:`select_k` of :func:`score`, [P, k], in one pass: the scores never reach memory.
 
     Arguments and errors are theirs.
@@ -99,8 +107,8 @@ def score_select(
     mask = _mask(eligible, _count(columns))
     _require_whole("k", k, 0, _count(columns))
     _require_whole("threads", threads, 1, _MOST_THREADS)
-    scoring = scoring_on(device, {**columns, "eligible": mask}, threads)
-    return scoring.score_select(columns, params, now, k, mask, checked=checked).astype(np.int64)
+    scoring = scoring_on(device, {**columns, "eligible": mask}, threads, stream)
+    return scoring.score_select(columns, params, now, k, mask, checked=checked)
 
 
 def _columns(features: Mapping[str, Any]) -> dict[str, View]:

@@ -21,6 +21,27 @@ std::string unavailable();
 // The device whose memory this is, or -1 for memory that no GPU knows.
 int device_of(const void* memory);
 
+// Bytes on a device, allocated and freed in the order of a stream.
+class Memory {
+ public:
+  Memory(int device, std::size_t bytes, Stream stream);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  Memory(Memory&&) = delete;
+  Memory& operator=(Memory&&) = delete;
+
+  std::uintptr_t pointer() const { return pointer_; }
+
+ private:
+  int device_;
+  Stream stream_;
+  std::uintptr_t pointer_ = 0;
+};
+
+// Copies from the device and waits for the stream.
+void copy_to_host(void* to, std::uintptr_t from, std::size_t bytes, int device, Stream stream);
+
 struct DeviceOptions {
   // Looks at all features first, as ScoringOptions::checked; waits for the stream.
   bool checked = false;
@@ -33,7 +54,7 @@ struct DeviceOptions {
 // copies nothing, so it can be captured into a graph; one that would allocate during a capture throws CudaError, before
 // it queues anything. A captured graph keeps the `now` of its capture. Threads may share a scorer.
 //
-// Where fewer than k blocks are eligible, the rest of the result is UINT32_MAX; in checked mode ConfigError is thrown.
+// Where fewer than k blocks are eligible, the rest of the result is -1; in checked mode ConfigError is thrown.
 // Otherwise functions throw as those of kvopt/scoring.hpp, and CudaError for what CUDA refuses.
 class Scorer {
  public:
@@ -46,10 +67,10 @@ class Scorer {
 
   void score(const BlockFeatures& features, const ScoreParams& params, Time now, float* out, Stream stream,
              const DeviceOptions& options = {});
-  void select_k(const float* scores, std::size_t count, std::size_t k, const std::uint8_t* eligible, std::uint32_t* out,
+  void select_k(const float* scores, std::size_t count, std::size_t k, const std::uint8_t* eligible, std::int64_t* out,
                 Stream stream, const DeviceOptions& options = {});
   void score_select(const BlockFeatures& features, const ScoreParams& params, Time now, std::size_t k,
-                    const std::uint8_t* eligible, std::uint32_t* out, Stream stream, const DeviceOptions& options = {});
+                    const std::uint8_t* eligible, std::int64_t* out, Stream stream, const DeviceOptions& options = {});
 
  private:
   struct Impl;
