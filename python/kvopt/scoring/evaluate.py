@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +11,6 @@ from kvopt.errors import ArrayError, ConfigError
 from kvopt.scoring.arrays import CudaArray, View, require, view_of
 from kvopt.scoring.device import scoring_on
 from kvopt.scoring.params import ScoreParams
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from kvopt.scoring.cuda import DeviceArray
 
 _MOST_THREADS = 1024
 _COLUMNS: dict[str, type[np.generic]] = {
@@ -48,10 +43,10 @@ def score(
     DLPack or `__cuda_array_interface__`; C-contiguous, not copied, all on one device, which computes.
 
     `now`: float64 seconds; a last use after it counts as now. `out`: written to and returned; else a new array.
-    `threads`: of the CPU. `stream`: of the GPU, on which the work is queued: torch's, CuPy's, or an address; else the one
-    that the arrays name, else the legacy default stream. A score is computed in float64 and rounded once. NaN in a feature gives NaN, which sorts
-    last; so does a class without a row in the tables. `checked`: both raise ConfigError instead, before anything is
-    written, for one more look at the features.
+    `threads`: of the CPU. `stream`: of the GPU, on which the work is queued: torch's, CuPy's, or an address; else the
+    one that the arrays name, else the legacy default stream. A score is computed in float64 and rounded once. NaN in a
+    feature gives NaN, which sorts last; so does a class without a row in the tables. `checked`: both raise ConfigError
+    instead, before anything is written, for one more look at the features.
 
     Raises ArrayError (dtype, shape, layout, device), ConfigError (parameters, a feature that is missing or unknown) or
     DeviceError.
@@ -68,9 +63,11 @@ def score(
 
 def select_k(
     scores: Any, k: int, *, eligible: Any = None, device: str = "auto", stream: Any = None, threads: int = 1
-) -> NDArray[np.int64] | DeviceArray:
-    """Indices of the k lowest scores, lowest first, ties by index: `np.argsort(scores, kind="stable")[:k]`; of arrays on
-    a GPU as a :class:`~kvopt.scoring.cuda.DeviceArray` there, with -1 where fewer than k are eligible.
+) -> Any:
+    """Indices of the k lowest scores, lowest first, ties by index: `np.argsort(scores, kind="stable")[:k]`.
+
+    Of arrays on a GPU the result is a :class:`~kvopt.scoring.cuda.DeviceArray` there, with -1 where fewer than k are
+    eligible.
 
     `scores`: float32 [N], or [P, N], of which each row is a choice of its own; the result is [k] or [P, k]. `eligible`:
     bool or uint8 [N]; where it is 0, a block is left out. NaN comes last. Raises ArrayError, ConfigError (more than are
@@ -98,7 +95,7 @@ def score_select(
     stream: Any = None,
     threads: int = 1,
     checked: bool = False,
-) -> NDArray[np.int64] | DeviceArray:
+) -> Any:
     """:func:`select_k` of :func:`score`, [P, k], in one pass: the scores never reach memory.
 
     Arguments and errors are theirs.
