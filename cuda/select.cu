@@ -77,9 +77,8 @@ const unsigned* launch_score_select(const BlockFeatures& features, const Prepare
                                     std::size_t k, const std::uint8_t* eligible, std::int64_t* out, void* room,
                                     const Launch& launch) {
   const unsigned* found = nullptr;
-  with_source(features, prepared, [&](const auto& source) {
-    found = select(source, set, features.count, k, eligible, out, room, launch);
-  });
+  with_source(features, prepared,
+              [&](const auto& source) { found = select(source, set, features.count, k, eligible, out, room, launch); });
   return found;
 }
 

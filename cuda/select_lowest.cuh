@@ -32,8 +32,8 @@ struct SelectionParts {
   std::size_t capacity;
 };
 
-// Queue: run(kernel, threads, arguments...) with one thread or with kThreads a block; fill(candidates, count) with kNone;
-// sort(from, to, count); threads(count), as many as a pass over `count` scores takes.
+// Queue: run(kernel, threads, arguments...) with one thread or with kThreads a block; fill(candidates, count) with
+// kNone; sort(from, to, count); threads(count), as many as a pass over `count` scores takes.
 template <class Queue, class Source>
 void select_lowest(Queue& queue, const Source& source, std::size_t set, std::size_t count, std::size_t k,
                    const std::uint8_t* eligible, std::int64_t* out, const SelectionParts& parts) {

@@ -164,7 +164,8 @@ inline __global__ void clear_candidates(const Selection* selection, Candidate* c
   }
 }
 
-inline __global__ void write_indices(const Candidate* sorted, std::size_t k, const Selection* selection, std::int64_t* out) {
+inline __global__ void write_indices(const Candidate* sorted, std::size_t k, const Selection* selection,
+                                     std::int64_t* out) {
   const std::size_t stride = std::size_t{gridDim.x} * blockDim.x;
   for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < k; i += stride) {
     out[i] = i < selection->found ? static_cast<std::int64_t>(sorted[i] & UINT32_MAX) : -1;

@@ -26,7 +26,8 @@ std::vector<std::int64_t> expected(const std::vector<float>& scores, std::size_t
   for (std::size_t i = 0; i < scores.size(); ++i) {
     if (eligible.empty() || eligible[i] != 0) order.push_back(static_cast<std::int64_t>(i));
   }
-  std::ranges::stable_sort(order, {}, [&](std::int64_t i) { return scoring::order_key(scores[static_cast<std::size_t>(i)]); });
+  std::ranges::stable_sort(order, {},
+                           [&](std::int64_t i) { return scoring::order_key(scores[static_cast<std::size_t>(i)]); });
   order.resize(k, -1);
   return order;
 }
@@ -67,7 +68,8 @@ std::vector<float> random_scores(std::size_t count, std::mt19937& random) {
 void samples_serve() {
   std::mt19937 random(1);
   const std::vector<float> scores = random_scores(300'001, random);
-  for (const std::size_t k : {std::size_t{1}, std::size_t{17}, std::size_t{20'000}}) check_selection(scores, k, {}, false);
+  for (const std::size_t k : {std::size_t{1}, std::size_t{17}, std::size_t{20'000}})
+    check_selection(scores, k, {}, false);
 }
 
 void small_counts_need_no_sample() {
@@ -80,8 +82,13 @@ void small_counts_need_no_sample() {
 }
 
 void samples_mislead() {
-  // All equal: the limit lets everything through, more than there is room for.
+  // All equal: the index tells the candidates apart.
   std::vector<float> scores(400'000, 1.5F);
+  check_selection(scores, 1000, {}, false);
+  // The sample sees high scores only: more is let through than there is room for.
+  std::ranges::fill(scores, 1.0F);
+  for (std::size_t s = 0; s < cuda::kStretches; ++s)
+    std::fill_n(scores.begin() + static_cast<std::ptrdiff_t>(s * 48), 4, 2.0F);
   check_selection(scores, 1000, {}, true);
   // All low scores between the places of the sample: too few are let through.
   std::mt19937 random(3);
