@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-inline __global__ void begin_selection(Selection* selection) {
+static __global__ void begin_selection(Selection* selection) {
   for (unsigned d = threadIdx.x; d < kDigits; d += blockDim.x) selection->histogram[d] = 0;
   if (threadIdx.x != 0) return;
   selection->limit = kNone;
@@ -123,12 +123,12 @@ inline __global__ void begin_selection(Selection* selection) {
 }
 
 // `sorted` holds the sample; beyond the eligible ones stands kNone.
-inline __global__ void limit_by_sample(Selection* selection, const Candidate* sorted, unsigned rank) {
+static __global__ void limit_by_sample(Selection* selection, const Candidate* sorted, unsigned rank) {
   selection->limit = rank < kSamples ? sorted[rank] : kNone;
 }
 
 // Whether what was collected serves; where it does not, the search begins.
-inline __global__ void judge(Selection* selection, std::size_t k, std::size_t capacity) {
+static __global__ void judge(Selection* selection, std::size_t k, std::size_t capacity) {
   const bool all = selection->limit == kNone;
   if (selection->found <= capacity && (all || selection->found >= k)) return;
   selection->searching = 1;
@@ -139,7 +139,7 @@ inline __global__ void judge(Selection* selection, std::size_t k, std::size_t ca
 }
 
 // One digit more of the k-th lowest. One thread: 2,048 steps, in the rare case only.
-inline __global__ void narrow(Selection* selection, unsigned pass) {
+static __global__ void narrow(Selection* selection, unsigned pass) {
   if (selection->searching == 0 || selection->searching > kPasses) return;
   const unsigned above = 64 - kDigitBits * pass;
   const unsigned bits = min(above, kDigitBits);
@@ -156,7 +156,7 @@ inline __global__ void narrow(Selection* selection, unsigned pass) {
   if (above <= kDigitBits) selection->limit = selection->prefix;
 }
 
-inline __global__ void clear_candidates(const Selection* selection, Candidate* candidates, std::size_t capacity) {
+static __global__ void clear_candidates(const Selection* selection, Candidate* candidates, std::size_t capacity) {
   if (selection->searching == 0) return;
   const std::size_t stride = std::size_t{gridDim.x} * blockDim.x;
   for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < capacity; i += stride) {
@@ -164,7 +164,7 @@ inline __global__ void clear_candidates(const Selection* selection, Candidate* c
   }
 }
 
-inline __global__ void write_indices(const Candidate* sorted, std::size_t k, const Selection* selection,
+static __global__ void write_indices(const Candidate* sorted, std::size_t k, const Selection* selection,
                                      std::int64_t* out) {
   const std::size_t stride = std::size_t{gridDim.x} * blockDim.x;
   for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < k; i += stride) {
