@@ -46,7 +46,7 @@ define check_python
   echo "Name another one, as in: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 endef
 
-.PHONY: help demo test test-cpp test-python test-vllm lint lint-python lint-cpp cuda-check format bench dev clean
+.PHONY: help demo test test-cpp test-python test-vllm test-gpu lint lint-python lint-cpp cuda-check format bench dev clean
 
 help:  ## list the targets
 	@echo 'KVopt targets (PYTHON, JOBS, NVCC, SANITIZE, PYTEST_ARGS, VERSION can be set on the command line):'
@@ -103,8 +103,7 @@ lint-cpp: .venv-test/.ready
 
 cuda-check: ## compile every CUDA source for each architecture, where nvcc is found
 	$(call step,CUDA compilation)
-	@sources="$(wildcard cuda/*.cu)"; \
-	if [[ -z "$$sources" ]]; then echo 'skipped: there are no cuda/*.cu files'; exit 0; fi; \
+	@sources="$(wildcard cuda/*.cu tests/cuda/*.cu)"; \
 	if ! command -v $(NVCC) > /dev/null; then echo 'skipped: $(NVCC) not found (set NVCC to name it)'; exit 0; fi; \
 	known=" $$($(NVCC) --list-gpu-code | tr '\n' ' ') "; \
 	mkdir -p build/cuda; \
@@ -116,6 +115,16 @@ cuda-check: ## compile every CUDA source for each architecture, where nvcc is fo
 	      -c "$$source" -o "build/cuda/$$(basename "$$source" .cu).sm_$$architecture.o"; \
 	  done; \
 	done
+
+test-gpu:  ## build, check and time the scoring kernels on this machine's GPU
+	$(call step,Scoring kernels on a GPU)
+	@mkdir -p build/gpu
+	@printf '%s\n' $(wildcard cuda/*.cu tests/cuda/*.cu csrc/scoring/*.cpp) | xargs -P $(JOBS) -I {} bash -c \
+	  'echo {}; exec $(NVCC) -std=c++20 -ccbin "$(CXX)" -arch=native $(NVCC_FLAGS) -c {} -o build/gpu/$$(basename {}).o'
+	$(NVCC) -ccbin "$(CXX)" -arch=native -cudart static build/gpu/*.o -o build/gpu/check_gpu
+	@if command -v compute-sanitizer > /dev/null; then compute-sanitizer --error-exitcode 1 build/gpu/check_gpu --quick; \
+	else echo 'compute-sanitizer: not found, so not run'; fi
+	build/gpu/check_gpu
 
 format: .venv-test/.ready  ## rewrite the sources in the project's format
 	$(TEST)/ruff check --select I --fix .
