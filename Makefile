@@ -105,16 +105,15 @@ cuda-check: ## compile every CUDA source for each architecture, where nvcc is fo
 	$(call step,CUDA compilation)
 	@sources="$(wildcard cuda/*.cu tests/cuda/*.cu)"; \
 	if ! command -v $(NVCC) > /dev/null; then echo 'skipped: $(NVCC) not found (set NVCC to name it)'; exit 0; fi; \
-	known=" $$($(NVCC) --list-gpu-code | tr '\n' ' ') "; \
-	mkdir -p build/cuda; \
+	known=" $$($(NVCC) --list-gpu-code | tr '\n' ' ') "; targets=(); \
 	for architecture in $(CUDA_ARCHITECTURES); do \
 	  if [[ "$$known" != *" sm_$$architecture "* ]]; then echo "skipped: this nvcc does not know sm_$$architecture"; continue; fi; \
-	  for source in $$sources; do \
-	    echo "sm_$$architecture $$source"; \
-	    $(NVCC) -std=c++20 -ccbin "$(CXX)" -gencode "arch=compute_$$architecture,code=sm_$$architecture" $(NVCC_FLAGS) \
-	      -c "$$source" -o "build/cuda/$$(basename "$$source" .cu).sm_$$architecture.o"; \
-	  done; \
-	done
+	  echo "for sm_$$architecture"; \
+	  targets+=("-gencode=arch=compute_$$architecture,code=sm_$$architecture"); \
+	done; \
+	mkdir -p build/cuda; \
+	printf '%s\n' $$sources | TARGETS="$${targets[*]}" xargs -P $(JOBS) -I {} bash -c \
+	  'echo {}; exec $(NVCC) -std=c++20 -ccbin "$(CXX)" $$TARGETS $(NVCC_FLAGS) -c {} -o build/cuda/$$(basename {}).o'
 
 test-gpu:  ## build, check and time the scoring kernels on this machine's GPU
 	$(call step,Scoring kernels on a GPU)
