@@ -2,13 +2,16 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <pybind11/stl.h>
 
+#include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/score_params.hpp"
 #include "kvopt/error.hpp"
 #include "scorer.hpp"
+#include "table.hpp"
 
 namespace kvopt::bindings {
 
@@ -74,6 +77,38 @@ void run_score_select(cuda::Scorer& scorer, const py::dict& columns, std::size_t
                       {checked});
 }
 
+void set_rows(cuda::Table& table, const Array<std::uint32_t>& rows, const Array<float>& last_use,
+              const Array<float>& cost, const Array<float>& pace, const Array<std::uint32_t>& hits,
+              const Array<std::uint32_t>& depth, const Array<std::uint8_t>& cls) {
+  const auto count = static_cast<std::size_t>(rows.size());
+  for (const py::array* column : {static_cast<const py::array*>(&last_use), static_cast<const py::array*>(&cost),
+                                  static_cast<const py::array*>(&pace), static_cast<const py::array*>(&hits),
+                                  static_cast<const py::array*>(&depth), static_cast<const py::array*>(&cls)}) {
+    if (static_cast<std::size_t>(column->size()) != count) {
+      throw ConfigError("a column has " + std::to_string(column->size()) + " values for " + std::to_string(count) +
+                        " rows");
+    }
+  }
+  std::vector<cuda::Row> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = {last_use.data()[i], cost.data()[i], pace.data()[i], hits.data()[i], depth.data()[i], cls.data()[i]};
+  }
+  table.set(rows.data(), values.data(), count);
+}
+
+py::dict addresses_of(const cuda::Table& table) {
+  const BlockFeatures features = table.features();
+  py::dict addresses;
+  const auto add = [&](const char* name, const void* column) { addresses[name] = reinterpret_cast<Address>(column); };
+  add("last_use", features.last_use);
+  add("cost", features.cost);
+  add("pace", features.pace);
+  add("hits", features.hits);
+  add("depth", features.depth);
+  add("class", features.cls);
+  return addresses;
+}
+
 }  // namespace
 
 void bind_scorer(py::module_& m) {
@@ -95,6 +130,14 @@ void bind_scorer(py::module_& m) {
       .def(py::init<int, std::size_t, cuda::Stream>(), py::arg("device"), py::arg("size"), py::arg("stream"),
            "Raises DeviceError.")
       .def_property_readonly("address", &cuda::Memory::pointer);
+  py::class_<cuda::Table>(m, "CudaTable", "A mirror of a block table on a GPU. Raises DeviceError and ConfigError.")
+      .def(py::init<int, std::size_t, cuda::Stream>(), py::arg("device"), py::arg("rows"), py::arg("stream"))
+      .def("set", &set_rows, py::arg("rows").noconvert(), py::arg("last_use").noconvert(), py::arg("cost").noconvert(),
+           py::arg("pace").noconvert(), py::arg("hits").noconvert(), py::arg("depth").noconvert(),
+           py::arg("cls").noconvert())
+      .def("flush", &cuda::Table::flush, py::arg("stream"), py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("pending", &cuda::Table::pending)
+      .def("addresses", &addresses_of);
   py::class_<cuda::Scorer>(m, "CudaScorer",
                            "Scores and selection on a GPU; work is queued on the stream. Raises DeviceError for what "
                            "CUDA refuses, ConfigError for parameters that do not fit. GIL released.")

@@ -736,6 +736,23 @@ class CudaMemory:
     @property
     def address(self) -> int: ...
 
+class CudaTable:
+    def __init__(self, device: int, rows: int, stream: int) -> None: ...
+    def set(
+        self,
+        rows: NDArray[np.uint32],
+        last_use: NDArray[np.float32],
+        cost: NDArray[np.float32],
+        pace: NDArray[np.float32],
+        hits: NDArray[np.uint32],
+        depth: NDArray[np.uint32],
+        cls: NDArray[np.uint8],
+    ) -> None: ...
+    def flush(self, stream: int) -> int: ...
+    @property
+    def pending(self) -> int: ...
+    def addresses(self) -> dict[str, int]: ...
+
 class CudaScorer:
     def __init__(self, device: int) -> None: ...
     def score(

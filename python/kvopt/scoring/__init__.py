@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvopt.scoring.device_table import DeviceTable
 from kvopt.scoring.evaluate import score, score_select, select_k
 from kvopt.scoring.forests import NodeTree, forest, forest_of_nodes
 from kvopt.scoring.params import (
@@ -18,6 +19,7 @@ from kvopt.scoring.params import (
 
 __all__ = [
     "INPUTS",
+    "DeviceTable",
     "NodeTree",
     "ScoreParams",
     "asymcache",

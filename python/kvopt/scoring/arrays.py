@@ -47,6 +47,8 @@ View: TypeAlias = "NDArray[Any] | CudaArray"
 
 def view_of(name: str, value: Any) -> View:
     """The same memory. Raises ArrayError for what is no array, cannot be shared, or is not C-contiguous."""
+    if isinstance(value, CudaArray):
+        return value
     if hasattr(value, "__cuda_array_interface__"):
         return _cuda_view(name, value)
     if isinstance(value, np.ndarray):

@@ -45,7 +45,7 @@ def scoring_on(device: str, arrays: Mapping[str, View | None], threads: int, str
     on_gpu = {name: array for name, array in arrays.items() if isinstance(array, CudaArray)}
     on_cpu = [name for name, array in arrays.items() if array is not None and name not in on_gpu]
     if device == "cuda" or on_gpu:
-        _require_cuda()
+        require_cuda()
     if on_gpu and on_cpu:
         raise ArrayError(f"{next(iter(on_gpu))} lies on a GPU, {on_cpu[0]} on the CPU; all must lie on one device")
     if device == "cuda" and on_cpu:
@@ -55,13 +55,13 @@ def scoring_on(device: str, arrays: Mapping[str, View | None], threads: int, str
     if on_gpu:
         from kvopt.scoring.cuda import CudaScoring
 
-        return CudaScoring(on_gpu, _stream(stream))
+        return CudaScoring(on_gpu, cuda_stream(stream))
     if stream is not None:
         raise ConfigError("a stream is given; arrays of the CPU have none")
     return CpuScoring(threads)
 
 
-def _stream(stream: Any) -> int | None:
+def cuda_stream(stream: Any) -> int | None:
     """The address of a stream: an int, or an object of torch (cuda_stream), CuPy (ptr) or cuda.core."""
     if stream is None or (isinstance(stream, int) and not isinstance(stream, bool) and stream >= 0):
         return stream
@@ -74,8 +74,8 @@ def _stream(stream: Any) -> int | None:
     raise ConfigError(f"stream is {stream!r}; it must be a stream of torch or CuPy, or its address")
 
 
-def _require_cuda() -> None:
-    """Raises DeviceError where this build has no kernels."""
+def require_cuda() -> None:
+    """Raises DeviceError where this build has no kernels for GPUs."""
     if not _core.build_info()["cuda"]:
         raise DeviceError(
             "this build has no CUDA kernels (kvopt.build_info()['cuda'] is False); build where CMake finds nvcc, with "
