@@ -34,7 +34,7 @@ def test_without_a_gpu_the_error_says_why() -> None:
         lambda: kvopt.select_k(Elsewhere((8,), "<f4"), 2),
         lambda: scoring.DeviceTable(10),
     ):
-        with pytest.raises(DeviceError, match="no GPU can be used: .+"):
+        with pytest.raises(DeviceError, match=r"no GPU can be used: .+"):
             call()
 
 
