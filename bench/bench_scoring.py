@@ -78,9 +78,11 @@ def expression(score: str, params: scoring.ScoreParams, library: Any, exact: boo
     number = library.float64 if exact else library.float32
     values = params.values[0].astype(np.float64)
 
-    def wide(name: str) -> Any:
-        column = arrays[name]
+    def widen(column: Any) -> Any:
         return column.astype(number) if library is np else column.to(number)
+
+    def wide(name: str) -> Any:
+        return widen(arrays[name])
 
     def logarithm(x: Any) -> Any:
         return library.log(x)
@@ -120,7 +122,8 @@ def expression(score: str, params: scoring.ScoreParams, library: Any, exact: boo
         w2 = constant(values[HIDDEN * 5 : HIDDEN * 6])
 
         def network() -> Any:
-            x = library.stack([NOW - wide("last_use"), wide("cost"), wide("hits"), wide("depth")])
+            idle = widen(narrow(NOW - wide("last_use")))  # inputs are float32
+            x = library.stack([idle, wide("cost"), wide("hits"), wide("depth")])
             units = w1 @ x + b1
             return narrow(w2 @ (np.maximum(units, 0) if library is np else units.clamp(min=0)))
 
