@@ -119,6 +119,29 @@ def pool_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
         yield table(head, rows)
 
 
+def interface_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
+    """Of the core itself by the block, and what the C interface and the Python binding add to a call, at the median."""
+    rows = []
+    for info, _ in of_question(benchmarks, "interfaces"):
+        core = info["calls"]["C++"]
+        for call in (name for name in info["calls"]["Python"] if name != "match nothing"):
+            alone = core[call]
+            added = (info["calls"][interface][call]["p50"] - alone["p50"] for interface in ("C", "Python"))
+            rows.append(
+                (
+                    f"{info['pool']:,}",
+                    f"{info['blocks']:,}",
+                    call,
+                    *(f"{alone[key] / info['blocks']:,.2f}" for key in ("p50", "p99")),
+                    *(f"{extra:+,.0f}" for extra in added),
+                )
+            )
+    if rows:
+        yield "### Single calls of the pool without Python, and what other interfaces add\n"
+        head = ("pool", "request", "call", "C++, ns/block p50", "p99", "C adds, ns/call", "Python adds, ns/call")
+        yield table(head, rows)
+
+
 def memory_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
     rows = []
     for info, _ in of_question(benchmarks, "replay memory"):
@@ -200,6 +223,7 @@ def main(paths: list[str]) -> None:
         replay_tables,
         capacity_table,
         pool_table,
+        interface_table,
         memory_table,
         simulate_table,
         scoring_table,
