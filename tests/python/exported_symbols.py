@@ -33,11 +33,17 @@ def exported(library: Path, *options: str) -> list[str]:
     return [line.rsplit(maxsplit=3)[0] for line in lines]
 
 
+def is_type_table(symbol: str) -> bool:
+    """Whether this is a table of a type, which every library that throws or derives from it has as well."""
+    return symbol.startswith("_ZT")
+
+
 def main() -> None:
     """Print the list of this installation."""
     library = config.library_dir() / "libkvopt.so"
     for symbol, meaning in sorted(zip(exported(library), exported(library, "-C"), strict=True)):
-        sys.stdout.write(symbol + (f"  {meaning}" if meaning != symbol else "") + "\n")
+        if not is_type_table(symbol):
+            sys.stdout.write(symbol + (f"  {meaning}" if meaning != symbol else "") + "\n")
 
 
 if __name__ == "__main__":
