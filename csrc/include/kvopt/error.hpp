@@ -62,7 +62,7 @@ struct KVOPT_API LeaseError : PoolError {
 };
 
 // CUDA, a driver or a GPU is missing, or refused what was asked of it.
-struct CudaError : Error {
+struct KVOPT_API CudaError : Error {
   using Error::Error;
 };
 
