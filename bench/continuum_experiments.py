@@ -109,6 +109,7 @@ def results(seeds: int, jobs: int) -> dict[Key, Row]:
         )
     ]
     missing = [key for key in wanted if key not in rows]
+    ROWS.parent.mkdir(exist_ok=True)
     with ProcessPoolExecutor(jobs) as pool, ROWS.open("a") as file:
         for key, row in pool.map(run, missing):
             rows[key] = row
