@@ -85,8 +85,9 @@ def first_sessions(archive: Path, folder: Path, sessions: int, requests: int, st
     with tarfile.open(archive) as recorded:
         members = (member for member in recorded if member.isfile())
         for member in itertools.islice(members, sessions):
-            member.name = Path(member.name).name
-            recorded.extract(member, folder, filter="data")
+            content = recorded.extractfile(member)
+            assert content is not None
+            (folder / Path(member.name).name).write_bytes(content.read())
     trace = read_trace(folder)
     prefix, kept = trace.prefix, slice(0, requests)
     columns = {name: values[kept] for name, values in trace.columns().items()}

@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from kvopt.vllm.publisher import FOLDER
+
 SECONDS_TO_START = 400
 
 
@@ -45,7 +47,9 @@ class Server:
             given["additional-config"] = json.dumps({"kvopt": options})
         command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--enforce-eager"]
         command += [f"--{name}={value}" if value else f"--{name}" for name, value in given.items()]
-        environment = os.environ | {"VLLM_ENABLE_V1_MULTIPROCESSING": "1", "VLLM_LOGGING_LEVEL": "INFO"}
+        # Not this process's own folder of metrics, which an engine in it may have named.
+        environment = {name: value for name, value in os.environ.items() if name != FOLDER}
+        environment |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "1", "VLLM_LOGGING_LEVEL": "INFO"}
         self._out = self.log.open("w")
         self.process = subprocess.Popen(command, stdout=self._out, stderr=subprocess.STDOUT, env=environment)
 

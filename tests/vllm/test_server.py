@@ -15,7 +15,8 @@ from vllm_copies import PATCH
 
 pytestmark = pytest.mark.slow
 
-SIMULATED = {"distributed-executor-backend": "kvopt.vllm.SimulatedExecutor"}
+# With no time to end in, vLLM kills the engine before it can write anything.
+ARGUMENTS = {"distributed-executor-backend": "kvopt.vllm.SimulatedExecutor", "shutdown-timeout": "30"}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def servers(
             with pytest.MonkeyPatch.context() as patch:
                 for variable, value in environment.items():
                     patch.setenv(variable, value)
-                made[name] = Server(tiny_model, folder, options, SIMULATED)
+                made[name] = Server(tiny_model, folder, options, ARGUMENTS)
         yield made
     finally:
         for server in made.values():
