@@ -111,9 +111,9 @@ simulator::Preemption to_preemption(const std::string& name) {
 // One run, with all that it is made of.
 class Simulation {
  public:
-  Simulation(py::object pool, py::object source, py::object threads, py::object collector, const py::object& scheduler,
-             const py::object& step_time, const py::object& retention, const Array<double>& times,
-             const EngineOptions& options)
+  Simulation(const py::object& pool, const py::object& source, const py::object& threads, const py::object& collector,
+             const py::object& scheduler, const py::object& step_time, const py::object& retention,
+             const Array<double>& times, const EngineOptions& options)
       : kept_(py::make_tuple(pool, source, threads, collector)),
         policy_(py::cast<PythonPool&>(pool).served().policy()),
         scheduler_(to_scheduler(scheduler, view_)),

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -62,7 +63,7 @@ class StateReader {
     static_assert(std::is_arithmetic_v<T>);
     std::memcpy(out.data(), take(out.size_bytes()).data(), out.size_bytes());
     if constexpr (std::is_floating_point_v<T>) {
-      for (const T x : out) require(x - x == 0, "a number is not finite");
+      for (const T x : out) require(std::isfinite(x), "a number is not finite");
     }
   }
   std::string_view get_text() { return take(get<std::uint32_t>()); }

@@ -129,7 +129,7 @@ void ReuseModel::load(StateReader& in) {
     node.total = in.get<float>();
     for (Bins* bins : bins_of(node)) in.get(std::span<float>(*bins));
   }
-  const std::span<std::uint32_t> children(loaded.children_.data(), classes * kMostValues);
+  const std::span<std::uint32_t> children(loaded.children_.data(), std::size_t{classes} * kMostValues);
   in.get(children);
   for (std::size_t i = 0; i < children.size(); ++i) {
     const std::uint32_t child = children[i];

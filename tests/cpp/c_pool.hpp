@@ -50,17 +50,17 @@ struct CPool {
   CPool& operator=(const CPool&) = delete;
   ~CPool() { kvopt_pool_destroy(pool); }
 
-  kvopt_allocation acquire(const std::vector<std::uint64_t>& keys) {
+  kvopt_allocation acquire(const std::vector<std::uint64_t>& keys) const {
     kvopt_allocation allocation;
     const kvopt_request_info info = c_info(now);
     CHECK_OK(kvopt_pool_acquire(pool, keys.data(), keys.size(), keys.size(), SIZE_MAX, 0, &info, &allocation, nullptr));
     return allocation;
   }
-  kvopt_status commit(kvopt_allocation allocation, const std::vector<std::uint64_t>& keys) {
+  kvopt_status commit(kvopt_allocation allocation, const std::vector<std::uint64_t>& keys) const {
     const kvopt_request_info info = c_info(now);
     return kvopt_pool_commit(pool, allocation, keys.data(), keys.size(), &info);
   }
-  kvopt_status release(kvopt_allocation allocation) {
+  kvopt_status release(kvopt_allocation allocation) const {
     const kvopt_request_info info = c_info(now);
     return kvopt_pool_release(pool, allocation, &info);
   }

@@ -223,6 +223,7 @@ void a_pool_does_what_its_core_does() {
 void threads_take_turns() {
   auto shared = std::make_unique<CPool>(64);
   std::vector<std::thread> threads;
+  threads.reserve(3);
   std::atomic<std::uint64_t> served = 0;
   std::atomic<int> wrong = 0;
   for (std::uint64_t thread = 0; thread < 3; ++thread) {
