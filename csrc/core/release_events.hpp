@@ -78,11 +78,14 @@ class ReleaseEvents {
     }
     events_[e] = event;
     details_[e] = {.in_lru = event.cached, .session = session, .history = history};
+    if (full_) shrink_lru(cached_);
+    full_ = false;
     in_lru_ += event.cached;
+    cached_ += event.cached;
     timeline_.append(e);
     if (lru_oldest_ == kNoEvent) lru_oldest_ = e;
     if (oldest_[0] == kNoEvent) set_oldest(0, e);
-    shrink_lru();
+    shrink_lru(capacity_);
     return e;
   }
 
@@ -90,6 +93,7 @@ class ReleaseEvents {
   std::uint32_t take_cached(EventId e, std::uint32_t blocks) {
     const std::uint32_t held = take_from_lru(e, blocks);
     events_[e].cached -= blocks;
+    cached_ -= blocks;
     close_if_over(e);
     return held;
   }
@@ -100,7 +104,9 @@ class ReleaseEvents {
     return found ? *found : kNoEvent;
   }
 
-  // `blocks` cached blocks of e were evicted; what is gone of it begins with `key` now, which no other ghost does.
+  // `blocks` cached blocks of e were evicted; what is gone of it begins with `key` now, which no other ghost does. LRU
+  // would have had no more room for what nobody holds than the pool: requests that run hold the rest. It is cut to that
+  // at the next release, when the request that needed the room has said what it finds.
   void evict(EventId e, std::uint32_t blocks, std::uint64_t key) {
     ReleaseEvent& event = events_[e];
     std::uint64_t& ghost_key = details_[e].ghost_key;
@@ -114,6 +120,8 @@ class ReleaseEvents {
     event.cached -= blocks;
     ghost_key = key;
     by_key_.put(key, e);
+    cached_ -= blocks;
+    full_ = true;
   }
 
   // The evicted blocks of e are stored again. Returns how many of them LRU would hold.
@@ -162,6 +170,7 @@ class ReleaseEvents {
     std::size_t listed = 0;
     std::size_t ghosts = 0;
     std::uint64_t in_lru = 0;
+    std::uint64_t in_pool = 0;
     std::uint8_t marks = kMarks;
     Time before = -kNever;
     for (EventId e = timeline_.front(); e < used_; e = timeline_.next(e)) {
@@ -179,10 +188,12 @@ class ReleaseEvents {
       marks = event.marks;
       ghosts += event.ghosts > 0 ? 1 : 0;
       in_lru += details_[e].in_lru;
+      in_pool += event.cached;
       listed += held == cached.end() ? 0 : 1;
     }
     if (listed != cached.size()) return "runs name release events that are not open";
     if (ghosts != ghost_events_ || in_lru != in_lru_) return "the ghosts or what LRU would hold are miscounted";
+    if (in_pool != cached_) return "what nobody holds is miscounted";
     return {};
   }
 
@@ -205,9 +216,9 @@ class ReleaseEvents {
     return held;
   }
 
-  void shrink_lru() {
-    while (in_lru_ > capacity_) {
-      take_from_lru(lru_oldest_, static_cast<std::uint32_t>(in_lru_ - capacity_));
+  void shrink_lru(std::uint64_t most) {
+    while (in_lru_ > most) {
+      take_from_lru(lru_oldest_, static_cast<std::uint32_t>(in_lru_ - most));
       if (details_[lru_oldest_].in_lru == 0) lru_oldest_ = after(lru_oldest_);
     }
   }
@@ -254,6 +265,8 @@ class ReleaseEvents {
   EventId free_ = kNoEvent;
   EventId lru_oldest_ = kNoEvent;
   std::uint64_t in_lru_ = 0;
+  std::uint64_t cached_ = 0;  // that nobody holds
+  bool full_ = false;         // something was evicted since the latest release, so no block is empty
 };
 
 }  // namespace kvopt

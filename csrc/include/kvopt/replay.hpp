@@ -46,7 +46,7 @@ struct ReplayOptions {
   Rule rule = Rule::kPrefix;
   std::uint32_t block_tokens = 16;
   double p_star = 28'600;
-  std::optional<std::string_view> state;  // of Policy::save_state(), to go on from
+  std::optional<std::string_view> state = {};  // of Policy::save_state(), to go on from
   bool save_state = false;
 };
 
