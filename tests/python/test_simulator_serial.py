@@ -83,15 +83,23 @@ def test_chunks_change_nothing_for_lru(agents: Trace) -> None:
     check(agents, "lru", 3001, budget=8192)
 
 
+@pytest.fixture(scope="module")
+def chats(shared_dir: Path) -> Trace:
+    return as_replayed(read_trace(shared_dir / "traces" / "mooncake-conversation.jsonl.gz"))
+
+
+@pytest.fixture(scope="module")
+def recorded(shared_dir: Path) -> Trace:
+    return as_replayed(read_trace(shared_dir / "traces" / "agentic-400.tar.xz"), 6000)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ONLINE)
-def test_chats(shared_dir: Path, policy: str) -> None:
-    trace = read_trace(shared_dir / "traces" / "mooncake-conversation.jsonl.gz")
-    check(as_replayed(trace, 4000), policy, 3000)
+def test_chats(chats: Trace, policy: str) -> None:
+    check(chats, policy, 3000)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["lru", "lfu", "s3-fifo", "lhd", "cost-aware"])
-def test_recorded_sessions(shared_dir: Path, policy: str) -> None:
-    trace = read_trace(shared_dir / "traces" / "agentic-400.tar.xz")
-    check(as_replayed(trace, 6000), policy, 30_001)
+@pytest.mark.parametrize("policy", ONLINE)
+def test_recorded_sessions(recorded: Trace, policy: str) -> None:
+    check(recorded, policy, 30_001)
