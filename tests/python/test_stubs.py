@@ -18,9 +18,17 @@ from kvopt import _core
 
 PACKAGE = Path(kvopt.__file__).parent
 STUB = PACKAGE / "_core.pyi"
+ABSENT = re.compile("" if _core.build_info()["cuda"] else r"(kvopt\._core\.)?(Cuda|cuda_)\w+")
+"""What a build without a CUDA compiler leaves out; in one with it, nothing."""
 METACLASS = "is inconsistent, metaclass differs"  # pybind11's own, which a stub cannot name
 
+MISSING = "is not present at runtime"
+
 Functions = dict[str, list["Signature"]]  # overloads by "function" or "Class.method"
+
+
+def is_absent(name: str) -> bool:
+    return bool(ABSENT.pattern) and ABSENT.fullmatch(name) is not None
 
 
 class Signature(NamedTuple):
@@ -99,6 +107,7 @@ def test_argument_names_are_those_of_the_binary() -> None:
     assert "build_info" in binary
     assert "PrefixTrace.chain" in binary
     public = {name: s for name, s in stub.items() if name in binary or not name.rpartition(".")[2].startswith("__")}
+    public = {name: s for name, s in public.items() if not is_absent(name.partition(".")[0])}
     assert public.keys() == binary.keys()
     assert {name: public[name] for name in binary if public[name] != binary[name]} == {}
 
@@ -137,9 +146,11 @@ def test_stubtest_finds_no_difference(tmp_path: Path) -> None:
         timeout=300,
         check=False,
     )
-    found = [line for line in run.stdout.splitlines() if not line.endswith(METACLASS)]
+    lines = run.stdout.splitlines()
+    lines = [line for line in lines if not line.endswith(METACLASS)]
+    found = [line for line in lines if not (line.endswith(MISSING) and is_absent(line.partition(" ")[0]))]
     assert (found, run.stderr) == ([], "")
-    assert run.returncode == 0 or METACLASS in run.stdout
+    assert run.returncode == 0 or METACLASS in run.stdout or len(found) < len(lines)
 
 
 def test_the_package_is_marked_as_typed() -> None:

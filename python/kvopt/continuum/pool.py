@@ -6,10 +6,13 @@ is whatever it knows a running request's blocks by.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
-from kvopt._core import Allocation, BlockPool
+from kvopt._core import Allocation, BlockPool, Request
 from kvopt.errors import LeaseError
+
+Holder: TypeAlias = Allocation | Request
+"""What holds blocks of a native pool: an allocation, or a request of the simulator."""
 
 
 class ProtectedPool(Protocol):
@@ -71,7 +74,7 @@ def weighs_returns(policy: object) -> bool:
 
 
 class NativePool:
-    """:class:`ProtectedPool` over a :class:`kvopt.cache.BlockPool`; handles are its allocations.
+    """:class:`ProtectedPool` over a :class:`kvopt.cache.BlockPool`; handles are what holds its blocks.
 
     `soft` says whether the pool was built with ``retention=True`` and a policy that looks at priorities, `weighs`
     whether that policy is one for which :func:`weighs_returns` holds.
@@ -88,7 +91,7 @@ class NativePool:
         counts = self._pool.counts()
         return counts["empty"] + counts["evictable"]
 
-    def lease(self, handle: Allocation, blocks: int, *, deadline: float, now: float) -> int:
+    def lease(self, handle: Holder, blocks: int, *, deadline: float, now: float) -> int:
         """See :class:`ProtectedPool`. Blocks without a key are not leased: nothing could hit them."""
         return self._pool.lease(handle, min(blocks, handle.committed), deadline=deadline, now=now)
 
@@ -102,7 +105,7 @@ class NativePool:
 
     def retain(
         self,
-        handle: Allocation,
+        handle: Holder,
         first: int,
         blocks: int,
         *,

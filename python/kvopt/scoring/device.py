@@ -44,7 +44,7 @@ def scoring_on(device: str, arrays: Mapping[str, View | None], threads: int, str
         raise ConfigError(f"device is {device!r}; it must be one of {', '.join(DEVICES)}")
     on_gpu = {name: array for name, array in arrays.items() if isinstance(array, CudaArray)}
     on_cpu = [name for name, array in arrays.items() if array is not None and name not in on_gpu]
-    if device == "cuda" or on_gpu:
+    if device == "cuda":
         require_cuda()
     if on_gpu and on_cpu:
         raise ArrayError(f"{next(iter(on_gpu))} lies on a GPU, {on_cpu[0]} on the CPU; all must lie on one device")
@@ -53,6 +53,7 @@ def scoring_on(device: str, arrays: Mapping[str, View | None], threads: int, str
     if device == "cpu" and on_gpu:
         raise ArrayError(f"{next(iter(on_gpu))} lies on a GPU; device='cpu' takes arrays of the CPU")
     if on_gpu:
+        require_cuda()
         from kvopt.scoring.cuda import CudaScoring
 
         return CudaScoring(on_gpu, cuda_stream(stream))

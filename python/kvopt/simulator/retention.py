@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from kvopt._core import RequestInfo
-from kvopt.continuum import ClientRecord, ContinuumOptions, Coordinator, make_ttl_rule
+from kvopt.continuum import ClientRecord, ContinuumOptions, Coordinator, NativePool, make_ttl_rule
+from kvopt.continuum.pool import Holder
 from kvopt.continuum.scheduler import ContinuumScheduler
-from kvopt.errors import ConfigError, LeaseError
+from kvopt.errors import ConfigError
 from kvopt.scheduler import Request, Scheduler
 from kvopt.simulator.memory import Memory
 from kvopt.simulator.requests import RequestSource
@@ -225,25 +226,19 @@ class SessionRetention(Retention):
         return self.coordinator.stats()
 
 
-class _LeasedMemory:
-    """The simulated memory as a ProtectedPool; handles are requests."""
+class _LeasedMemory(NativePool):
+    """The simulated memory as a ProtectedPool; handles are requests. It knows when leases end by themselves."""
 
     def __init__(self, memory: Memory) -> None:
-        self.lease_budget = memory.lease_budget
-        self.soft = memory.pool.honours_priority
-        self.weighs = memory.weighs
-        self._memory, self._pool = memory, memory.pool
+        soft = memory.pool.honours_priority
+        super().__init__(memory.pool, lease_budget=memory.lease_budget, soft=soft, weighs=memory.weighs)
         self._deadline: dict[int, float] = {}  # of each lease
         self.next_deadline = math.inf
         """No lease ends by itself before, in seconds."""
 
-    def available(self) -> int:
+    def lease(self, handle: Holder, blocks: int, *, deadline: float, now: float) -> int:
         """See ProtectedPool."""
-        return self._memory.free
-
-    def lease(self, handle: Request, blocks: int, *, deadline: float, now: float) -> int:
-        """See ProtectedPool."""
-        lease = self._pool.lease(handle, min(blocks, handle.committed), deadline=deadline, now=now)
+        lease = super().lease(handle, blocks, deadline=deadline, now=now)
         self._deadline[lease] = deadline
         self.next_deadline = min(self.next_deadline, deadline)
         return lease
@@ -251,11 +246,7 @@ class _LeasedMemory:
     def end_lease(self, lease: int, *, now: float) -> bool:
         """See ProtectedPool."""
         self._deadline.pop(lease, None)
-        try:
-            self._pool.end_lease(lease, now=now)
-        except LeaseError:
-            return False
-        return True
+        return super().end_lease(lease, now=now)
 
     def expire(self, now: float) -> bool:
         """End leases that are due; whether there were any."""
@@ -267,19 +258,3 @@ class _LeasedMemory:
             del self._deadline[lease]
         self.next_deadline = min(self._deadline.values(), default=math.inf)
         return bool(over)
-
-    def retain(
-        self,
-        handle: Request,
-        first: int,
-        blocks: int,
-        *,
-        priority: int,
-        duration: float,
-        lifetime: Literal["fixed", "refresh"],
-        now: float,
-    ) -> None:
-        """See ProtectedPool."""
-        first = min(first, handle.committed)
-        blocks = min(blocks, handle.committed - first)
-        self._pool.retain(handle, first, blocks, priority=priority, duration=duration, lifetime=lifetime, now=now)
