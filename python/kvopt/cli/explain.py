@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvopt.cli.policy_state import naming_state, policy_state_option, read_state
-from kvopt.cli.replay_options import OUTPUT, p_star_option, policy_option
+from kvopt.cli.replay_options import OUTPUT, one_capacity_option, one_native_policy, p_star_option, policy_option
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
 from kvopt.cli.values import check_outputs, parse_count, policy_library_option
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @trace_source
 @policy_option("cost-aware")
 @policy_library_option
-@click.option("--capacity", required=True, metavar="BLOCKS", help="Cache size in blocks: 30000, 30k, 1.5m.")
+@one_capacity_option
 @click.option("--at", type=float, metavar="SECONDS", help="Time on the trace's clock.  [default: the last request]")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Candidates to show.")
 @p_star_option
@@ -53,8 +53,7 @@ def explain(
     from kvopt.output_file import write_output
     from kvopt.simulator.explain import explain as explain_at
 
-    if len(policies) != 1 or not isinstance(policies[0], str):
-        raise click.UsageError("--policy: one native policy explains at a time", ctx)
+    policy = one_native_policy(ctx, policies, "explains")
     size = parse_count(capacity)
     check_trace(ctx, trace)
     check_outputs(ctx, trace, {"--json": json_file})
@@ -62,7 +61,7 @@ def explain(
         loaded = load_trace(trace, **reader, progress=progress)
         with naming_state(state_file):
             explanation = explain_at(
-                loaded, policies[0], size, at=at, p_star=p_star, state=read_state(state_file), progress=progress
+                loaded, policy, size, at=at, p_star=p_star, state=read_state(state_file), progress=progress
             )
     if json_file is not None:
         write_output(json_file, json.dumps(explanation.to_dict(), indent=1).encode())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvopt.cli.policy_state import naming_state, policy_state_option, read_state
-from kvopt.cli.replay_options import OUTPUT, p_star_option, policy_option
+from kvopt.cli.replay_options import OUTPUT, one_capacity_option, one_native_policy, p_star_option, policy_option
 from kvopt.cli.trace_source import check_trace, load_trace, trace_source
 from kvopt.cli.values import check_outputs, parse_count, policy_library_option
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @trace_source
 @policy_option("cost-aware")
 @policy_library_option
-@click.option("--capacity", required=True, metavar="BLOCKS", help="Cache size in blocks: 30000, 30k, 1.5m.")
+@one_capacity_option
 @p_star_option
 @policy_state_option
 @click.option("-o", "--output", type=OUTPUT, required=True, metavar="FILE", help="The file to write.")
@@ -45,14 +45,13 @@ def learn(
     from kvopt.output_file import write_output
     from kvopt.simulator.replay import learn as learn_from
 
-    if len(policies) != 1 or not isinstance(policies[0], str):
-        raise click.UsageError("--policy: one native policy learns at a time", ctx)
+    policy = one_native_policy(ctx, policies, "learns")
     size = parse_count(capacity)
     check_trace(ctx, trace)
     check_outputs(ctx, trace, {"--output": output})
     with progress_bar() as progress:
         loaded = load_trace(trace, **reader, progress=progress)
     with naming_state(state_file):
-        learned = learn_from(loaded, policies[0], size, p_star=p_star, state=read_state(state_file))
+        learned = learn_from(loaded, policy, size, p_star=p_star, state=read_state(state_file))
     write_output(output, learned)
-    click.echo(f"{output}: what {policies[0]} learned of {loaded.requests:,} requests at {size:,} blocks")
+    click.echo(f"{output}: what {policy} learned of {loaded.requests:,} requests at {size:,} blocks")

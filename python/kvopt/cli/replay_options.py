@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kvopt.cli.values import AnyCommand, capacities_callback, memory_callback, p_star_callback, policies_callback
 from kvopt.cost import DEFAULT_P_STAR
+
+if TYPE_CHECKING:
+    from kvopt.simulator.policy_source import PolicyLike
 
 OUTPUT = click.Path(path_type=Path)
 
@@ -71,6 +75,19 @@ def capacity_option(default: str) -> Callable[[AnyCommand], AnyCommand]:
         metavar="BLOCKS",
         help=f"Cache size in blocks, or comma list: 30000, 30k, 1.5m. Repeatable.  [default: {default}]",
     )
+
+
+one_capacity_option = click.option(
+    "--capacity", required=True, metavar="BLOCKS", help="Cache size in blocks: 30000, 30k, 1.5m."
+)
+"""--capacity, once, as text for `parse_count`."""
+
+
+def one_native_policy(ctx: click.Context, policies: list[PolicyLike], verb: str) -> str:
+    """The policy that a command takes; UsageError for several, or one that is not native. `verb`: what it does."""
+    if len(policies) != 1 or not isinstance(policies[0], str):
+        raise click.UsageError(f"--policy: one native policy {verb} at a time", ctx)
+    return policies[0]
 
 
 def memory_options(command: AnyCommand) -> AnyCommand:
