@@ -83,11 +83,11 @@ def test_a_tool_is_learned_and_decides_the_ttl() -> None:
         if i >= 100:
             server.turn(f"slow {i - 100}", StopReason.END_TURN, last_turn=True)
     server.coordinator.arrival("waiting", server.now, blocks=20)
-    for _ in range(3):  # nothing is free for a while, and 20 blocks are wanted
+    for _ in range(3):  # nothing is free for a while, and one request wants blocks
         server.coordinator.demand(server.now, 0)
         server.now += 10.0
     price = server.stats["price"]
-    assert price == pytest.approx(1 / 20, rel=0.5)
+    assert price == pytest.approx(1 / 40 * (1 - math.exp(-1.0)))
     quick, slow = server.turn("a", tools=("ls",)), server.turn("b", tools=("build",))
     assert quick is not None
     assert slow is not None
@@ -200,7 +200,7 @@ def test_a_lease_holds_beyond_its_deadline_while_its_session_waits() -> None:
 
 def test_decisions_are_taken_again_as_the_session_ages() -> None:
     """A session is held while its tool usually takes that long, and let go of when it is late."""
-    server = Server(leases="always", pace=False)
+    server = Server(capacity=100, leases="always", pace=False)
     for i in range(300):
         server.turn(f"s{i}", tools=("t",))
         server.now += 10.0

@@ -121,6 +121,16 @@ def test_what_costs_nothing_to_lose_is_not_held() -> None:
     assert not make_ttl_rule("expected-hold").decide(Question(FINE_MEDIAN_1, loss=0.0)).keep
 
 
+def test_a_loss_that_delays_many_makes_holding_pay() -> None:
+    """What an idle session keeps from all others, and what its prefill would, are charged alike."""
+    question = Question(FINE_MEDIAN_1, loss=0.5, blocks=20, price=0.1)
+    rule = make_ttl_rule("index")
+    assert not rule.decide(question).keep
+    assert rule.decide(question._replace(delayed=20.0)).keep
+    ttl = rule.decide(question._replace(delayed=20.0, price=0.4)).ttl
+    assert ttl == rule.decide(question._replace(delayed=5.0)).ttl  # only their ratio matters
+
+
 def test_more_queueing_makes_holding_pay() -> None:
     question = Question(ReturnCurve.of_law(lognormal(4, 1)), loss=3.0)
     rule = make_ttl_rule("index")

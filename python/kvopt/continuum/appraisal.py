@@ -20,16 +20,28 @@ class Appraisal:
         loss: LossSeconds,
         options: ContinuumOptions,
         selection: ProgramSelection,
+        capacity: int,
     ) -> None:
         self.rule = make_ttl_rule(options.ttl)
         self.gaps = SessionGaps(shrinkage=options.shrinkage, memory=options.memory, pace=options.pace)
-        self.price = BlockPrice(options.time_constant)
+        self.price = BlockPrice(capacity, options.time_constant)
         self.forecast = QueueForecast(options.time_constant)
+        self.running = 0
         self.running_blocks = 0
         self._block_tokens = options.block_tokens
         self._selection = selection
         self._loss = loss
         self._available = 0
+
+    def started(self, blocks: int) -> None:
+        """A request runs, and holds so many blocks."""
+        self.running += 1
+        self.running_blocks += blocks
+
+    def stopped(self, blocks: int) -> None:
+        """It runs no longer."""
+        self.running -= 1
+        self.running_blocks -= blocks
 
     def demand(self, now: float, available: int) -> None:
         """How many blocks could be had just now."""
@@ -55,6 +67,7 @@ class Appraisal:
                 blocks=own,
                 price=self.price.price(now),
                 others=self.running_blocks,
+                delayed=1 + self.running + len(self._selection),
                 tool=session.tool,
                 expected_gap=session.expected,
             )

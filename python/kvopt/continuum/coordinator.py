@@ -53,7 +53,7 @@ class Coordinator:
         self.options = options = options or ContinuumOptions()
         self.selection = ProgramSelection(starvation_bound=options.starvation_bound, ageing=options.ageing)
         self.retention = RetentionManager(pool, points=options.points, longest_hold=options.longest_hold)
-        self.appraisal = Appraisal(loss, options, self.selection)
+        self.appraisal = Appraisal(loss, options, self.selection, pool.capacity)
         self._sessions = SessionTable(options.most_sessions)
         self._requests = RequestTable()
         self._idle = IdleSessions(options, self.appraisal, self.retention, self._sessions, self._lose_place)
@@ -109,7 +109,7 @@ class Coordinator:
         now = self._clock.at(now)
         self.selection.admit(request, now)
         entry.running = True
-        self.appraisal.running_blocks += entry.blocks
+        self.appraisal.started(entry.blocks)
         waited = now - entry.arrival
         self.appraisal.forecast.on_wait(waited)
         if entry.lost:
@@ -126,7 +126,7 @@ class Coordinator:
         entry = self._requests.running(request)
         now = self._clock.at(now)
         entry.running = False
-        self.appraisal.running_blocks -= entry.blocks
+        self.appraisal.stopped(entry.blocks)
         session = entry.session
         if session is not None:
             session.running -= 1
@@ -164,7 +164,7 @@ class Coordinator:
             footprint = Footprint(left, min(entry.head, left))
         footprint.check()
         now = self._clock.at(now)
-        self.appraisal.running_blocks -= entry.blocks
+        self.appraisal.stopped(entry.blocks)
         del self._requests[request]
         self.appraisal.forecast.on_release(now, footprint.blocks)
         session = entry.session
@@ -188,7 +188,7 @@ class Coordinator:
         del self._requests[request]
         session = entry.session
         if entry.running:
-            self.appraisal.running_blocks -= entry.blocks
+            self.appraisal.stopped(entry.blocks)
             self.appraisal.forecast.on_release(now, entry.blocks)
         else:
             self.selection.remove(request)

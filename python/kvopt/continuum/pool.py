@@ -24,6 +24,11 @@ class ProtectedPool(Protocol):
     """
 
     @property
+    def capacity(self) -> int:
+        """Blocks in all."""
+        ...
+
+    @property
     def lease_budget(self) -> int:
         """Blocks that leases may pin at once; 0 for no leases."""
         ...
@@ -82,6 +87,7 @@ class NativePool:
 
     def __init__(self, pool: BlockPool, *, lease_budget: int = 0, soft: bool = False, weighs: bool = False) -> None:
         self._pool = pool
+        self.capacity = pool.capacity
         self.lease_budget = lease_budget
         self.soft = soft
         self.weighs = weighs

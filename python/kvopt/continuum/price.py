@@ -2,9 +2,9 @@
 
 Two prices, the higher one counts:
 
-* of waiting: while requests wait for blocks that are not to be had, w̄ blocks held for a second keep one request from
-  starting a second earlier, so a block-second costs 1/w̄ seconds of job time, times the share of the demand that is
-  unmet. (Continuum's 1/M, with M the blocks of a mean request, but only when somebody waits.)
+* of waiting: while requests wait for blocks that are not to be had, a block held for a second takes 1/M of what the
+  M blocks of the pool serve in a second, and all w who wait start so much later. So it costs w/M seconds of job time,
+  times the share of the demand that is unmet.
 * of eviction: where content is evicted, a block that is held costs what the block evicted in its stead was worth.
 
 Both are means over time with one time constant: a price for seconds to come must not follow every step.
@@ -20,16 +20,18 @@ from kvopt.errors import ConfigError
 class BlockPrice:
     """The price of memory λ(t), in seconds of job time a block-second."""
 
-    __slots__ = ("_evicted_at", "_eviction", "_now", "_time_constant", "_unmet", "_waiting_price", "_wanted")
+    __slots__ = ("_capacity", "_evicted_at", "_eviction", "_now", "_time_constant", "_unmet", "_waiting_price")
 
-    def __init__(self, time_constant: float = 20.0) -> None:
-        """`time_constant` in seconds; raises ConfigError unless it is above 0."""
+    def __init__(self, capacity: int, time_constant: float = 20.0) -> None:
+        """`capacity` in blocks, `time_constant` in seconds; raises ConfigError unless both are above 0."""
+        if capacity < 1:
+            raise ConfigError(f"capacity: {capacity!r}; it must be a number of blocks above 0")
         if not 0.0 < time_constant < math.inf:
             raise ConfigError(f"time_constant: {time_constant!r}; it must be a number of seconds above 0")
+        self._capacity = capacity
         self._time_constant = time_constant
         self._now = -math.inf
-        self._unmet = 0.0  # share of the demand, since the last observation
-        self._wanted = 1.0
+        self._unmet = 0.0  # requests that wait for want of blocks, since the last observation
         self._waiting_price = 0.0
         self._eviction = 0.0
         self._evicted_at = -math.inf
@@ -38,9 +40,7 @@ class BlockPrice:
         """The demand from now on: `waiting` requests want `wanted` blocks in all, `available` could be had."""
         self._waiting_price = self._waiting(now)
         self._now = max(now, self._now)
-        self._unmet = min(max(wanted - available, 0) / wanted, 1.0) if wanted > 0 else 0.0
-        if waiting > 0 and wanted > 0:
-            self._wanted = wanted / waiting
+        self._unmet = waiting * min(max(wanted - available, 0) / wanted, 1.0) if wanted > 0 else 0.0
 
     def observe_eviction(self, now: float, value: float) -> None:
         """A block was evicted that was worth `value` seconds a block-second."""
@@ -57,7 +57,7 @@ class BlockPrice:
         if elapsed <= 0.0:
             return self._waiting_price
         kept = math.exp(-elapsed / self._time_constant)
-        price = self._waiting_price * kept + (self._unmet / self._wanted) * (1.0 - kept)
+        price = self._waiting_price * kept + (self._unmet / self._capacity) * (1.0 - kept)
         return price if price > 1e-12 else 0.0
 
     def _evicted(self, now: float) -> float:

@@ -5,9 +5,12 @@ on m blocks that nobody else pays for, while a block-second costs `price` second
 
     paper          argmax over τ of  P(τ)·(R + T·η) − τ           Continuum (v6, §4.2), which bills τ, not the time held
     expected-hold  argmax over τ of  P(τ)·B − E[min(D, τ)]        the same, billed for the time that is really held
-    index          while G(a) = B·g(a)/m ≥ price                   the same with the price of memory as it is now
+    index          while (n·loss + queueing)·g(a)/m ≥ price        the same with both prices as they are now
     fixed          a constant, 0 for tools that take longer        Continuum's published code (2 seconds)
     infercept      while a ≤ waste of a discard ÷ own memory       InferCept (ICML 2024), the call's age as its estimate
+
+n is how many requests a second of prefill delays: the server computes one after another, so that those who run and
+those who wait all lose the second that one of them has to compute again. Memory is charged alike, for all who wait.
 
 All but `paper` and `fixed` look at the age, so they are asked again while the session is idle.
 """
@@ -37,6 +40,8 @@ class Question(NamedTuple):
     """Seconds of job time that a block-second costs; 0 while memory is slack."""
     others: float = 0.0
     """Blocks of running requests, which a recomputation would delay."""
+    delayed: float = 1.0
+    """Requests that a second of its prefill delays, with itself."""
     tool: str | None = None
     """The tool that it waits for, if any (several in one name)."""
     expected_gap: float | None = None
@@ -122,7 +127,7 @@ class Index(TtlRule):
 
     def decide(self, q: Question) -> Decision:
         """See the module. With a price of 0 the answer is to hold, whatever the curve."""
-        benefit = q.loss + q.queueing
+        benefit = q.loss * q.delayed + q.queueing
         if q.price <= 0.0:
             return decision_of(q, math.inf, benefit > 0.0, "memory is slack: holding costs nobody anything")
         if benefit <= 0.0:

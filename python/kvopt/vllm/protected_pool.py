@@ -23,6 +23,7 @@ class VllmProtectedPool:
     """The pool of one scheduler; `lease_share` of its blocks may be pinned at once.
 
     Attributes:
+        capacity: blocks in all, but for vLLM's null block.
         lease_budget: blocks that leases may pin at once.
         soft: whether the victim order looks at priorities.
         weighs: whether it weighs returns by itself.
@@ -33,7 +34,8 @@ class VllmProtectedPool:
         self.weighs = weighs_returns(policy)
         self._pool = manager.block_pool
         self._native: Any = getattr(self._pool, "native", None)
-        self.lease_budget = int(lease_share * (self._pool.num_gpu_blocks - 1))
+        self.capacity = self._pool.num_gpu_blocks - 1
+        self.lease_budget = int(lease_share * self.capacity)
         self.soft = bool(self._native is not None and self._native.honours_priority)
         self._leases: dict[int, tuple[list[Any], Any]] = {}
         self._pinned: Counter[int] = Counter()
