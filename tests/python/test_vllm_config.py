@@ -137,3 +137,21 @@ def test_bad_toml(tmp_path: Path) -> None:
     file.write_text("policy = ")
     with pytest.raises(ConfigError, match="KVOPT_CONFIG"):
         read_config(None, {"KVOPT_CONFIG": str(file)})
+
+
+@pytest.mark.parametrize(
+    ("options", "order", "ageing"),
+    [
+        ({}, "vllm", 0.0),
+        ({"retention": "index"}, "returning", 1.0),
+        ({"retention": "index", "waiting": "vllm"}, "vllm", 0.0),
+        ({"retention": "index", "waiting": "sessions"}, "sessions", 0.0),
+        ({"waiting": "returning"}, "returning", 1.0),
+    ],
+)
+def test_retention_brings_its_waiting_order_unless_told_otherwise(
+    options: dict[str, object], order: str, ageing: float
+) -> None:
+    config = parse_config(options)
+    assert (config.order, config.ageing) == (order, ageing)
+    assert (f"waiting={order}" in config.describe()) == (order != "vllm")

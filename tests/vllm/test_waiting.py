@@ -108,6 +108,29 @@ def test_returning_sessions_are_admitted_first(engine: Make, policy: str) -> Non
     assert server.scheduler.kvopt.hooks.errors == {}
 
 
+@pytest.mark.parametrize(("waiting", "first"), [("returning", "young2"), ("sessions", "old2")])
+def test_of_two_that_return_the_request_or_the_session_counts(engine: Make, waiting: str, first: str) -> None:
+    server = engine(
+        kvopt={"pool": "off", "waiting": waiting, "simulation": {"time": "virtual"}},
+        max_num_seqs=1,
+    )
+    admitted: list[str] = []
+    server.scheduler.kvopt.hooks.add_observer(
+        "test",
+        lambda event: admitted.append(event.request.request_id) if isinstance(event, seen.Scheduled) else None,
+    )
+    for seed, name in enumerate(("old", "young")):
+        server.add(f"{name}1", prompt(60, seed), extra={"kvopt_session_id": name}, max_tokens=4)
+        server.run()
+    server.add("other", prompt(60, 2), max_tokens=4)
+    server.step()
+    server.add("young2", prompt(80, 1), extra={"kvopt_session_id": "young"}, max_tokens=4)
+    server.add("old2", prompt(80, 0), extra={"kvopt_session_id": "old"}, max_tokens=4)
+    server.run()
+    assert admitted[:4] == ["old1", "young1", "other", first]
+    assert server.scheduler.kvopt.hooks.errors == {}
+
+
 def test_preempted_requests_come_first_and_all_finish(engine: Make) -> None:
     server = engine(kvopt={"pool": "off", "waiting": "sessions", "simulation": {"time": "virtual"}}, blocks=24)
     events: list[seen.Event] = []

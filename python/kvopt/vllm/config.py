@@ -115,7 +115,8 @@ class Config:
         retention: "off", or the rule that says how long an idle session's blocks are protected.
         retention_ttl: seconds of the rule "fixed".
         lease_share: the largest share of the pool that leases may pin; 0 protects by order alone.
-        waiting: "vllm" keeps the waiting order, "sessions" admits returning sessions and older programs first.
+        waiting: who is admitted first: "vllm" keeps vLLM's order, "returning" puts sessions that come back in front of
+            it, "sessions" besides orders by the session's arrival; "auto" is "returning" with retention, else "vllm".
         hints: whether client records in ``vllm_xargs`` and ``kv_hints`` are read.
         policy_state: the file that the policy's learning goes on from and is kept in; None for none.
         policy_state_minutes: how often it is written while the server runs; it is also written at the end.
@@ -136,8 +137,8 @@ class Config:
         default="off", metadata={"check": one_of("off", "index", "expected-hold", "paper", "infercept", "fixed")}
     )
     retention_ttl: float = field(default=math.nan, metadata={"check": number(0.0, 1e6)})
-    lease_share: float = field(default=0.3, metadata={"check": number(0.0, LARGEST_LEASE_SHARE)})
-    waiting: str = field(default="vllm", metadata={"check": one_of("vllm", "sessions")})
+    lease_share: float = field(default=0.5, metadata={"check": number(0.0, LARGEST_LEASE_SHARE)})
+    waiting: str = field(default="auto", metadata={"check": one_of("auto", "vllm", "returning", "sessions")})
     hints: bool = field(default=True, metadata={"check": flag})
     policy_state: str | None = field(default=None, metadata={"check": optional(text)})
     policy_state_minutes: float = field(default=10.0, metadata={"check": number(0.1, 1e6)})
@@ -150,11 +151,25 @@ class Config:
     simulation: Simulation = field(default_factory=Simulation, metadata={"check": _simulation})
     source: str = "defaults"
 
+    @property
+    def order(self) -> str:
+        """The waiting order, with what "auto" stands for."""
+        if self.waiting != "auto":
+            return self.waiting
+        return "vllm" if self.retention == "off" else "returning"
+
+    @property
+    def ageing(self) -> float:
+        """Of that order; see :class:`kvopt.continuum.selection.ProgramSelection`."""
+        return 1.0 if self.order == "returning" else 0.0
+
     def describe(self) -> str:
         """The options that are not at their default, and always policy and pool, in one line."""
         shown = [f"policy={self.policy}", f"pool={self.pool}"] if self.pool != "off" else ["pool=off"]
         for option in fields(self):
-            value = getattr(self, option.name)
+            value = self.order if option.name == "waiting" else getattr(self, option.name)
+            if value == "vllm" and option.name == "waiting":
+                continue
             if option.name not in {"policy", "pool", "source", "simulation"} and not _is_default(option, value):
                 shown.append(f"{option.name}={value.source if option.name == 'prefill' else value}")
         return ", ".join(shown)

@@ -41,10 +41,13 @@ class Retention:
         self.pool = VllmProtectedPool(manager, config.lease_share, config.policy)
         rule = f"fixed:seconds={config.retention_ttl}" if config.retention == "fixed" else config.retention
         options = ContinuumOptions(
-            ttl=rule, leases="scarce" if self.pool.lease_budget else "never", block_tokens=block_tokens
+            ttl=rule,
+            leases="scarce" if self.pool.lease_budget else "never",
+            block_tokens=block_tokens,
+            ageing=config.ageing,
         )
         self.coordinator = Coordinator(self.pool, LossOfTokens(config.prefill or _ASSUMED), options)
-        self._ordered = config.waiting == "sessions"
+        self._ordered = config.order != "vllm"
         self._running: set[str] = set()
         self._watch_allocation()
 

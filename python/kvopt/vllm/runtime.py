@@ -162,11 +162,11 @@ class Runtime:
         return retention
 
     def _waiting_order(self) -> Any:
-        if self.config.waiting == "vllm":
+        if self.config.order == "vllm":
             return None
         from kvopt.vllm.session_order import SessionOrder
 
         known = None if self.retention is None else self.retention.coordinator.selection
-        order = SessionOrder(self._scheduler, known)
+        order = SessionOrder(self._scheduler, known, ageing=self.config.ageing)
         self.hooks.add_observer("waiting order", order.observe)
         return order

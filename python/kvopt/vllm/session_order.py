@@ -1,4 +1,4 @@
-"""The waiting order of a server that knows sessions: preempted, starved, returning, then the program that came first.
+"""The waiting order of a server that knows sessions: preempted, starved, returning, then who came first.
 
 :class:`kvopt.continuum.selection.ProgramSelection` keeps the order from the life cycle's events; before a step it is
 laid over vLLM's waiting queue, and not touched until the next one.
@@ -22,11 +22,12 @@ _REFRESH = 0.25
 class SessionOrder:
     """Orders the waiting queue of one scheduler, which it replaces; a queue of another kind is left alone.
 
-    `selection` is one that a coordinator keeps; without it, this keeps its own.
+    `selection` is one that a coordinator keeps; without it, this keeps its own. Its `ageing` says who came first: 0 the
+    session, 1 the request.
     """
 
-    def __init__(self, scheduler: Any, selection: ProgramSelection | None = None) -> None:
-        self._selection = ProgramSelection() if selection is None else selection
+    def __init__(self, scheduler: Any, selection: ProgramSelection | None = None, *, ageing: float = 0.0) -> None:
+        self._selection = ProgramSelection(ageing=ageing) if selection is None else selection
         self._own = selection is None
         self._programs: dict[int, float] = {}
         self._scheduler = scheduler
