@@ -43,7 +43,8 @@ struct ReleaseEvent {
 // What else is known of it.
 struct ReleaseDetails {
   std::uint64_t ghost_key = 0;
-  std::uint32_t in_lru = 0;  // of its blocks, those that LRU would hold
+  std::uint32_t in_lru = 0;  // of its blocks, those that LRU would hold and nobody uses
+  std::uint32_t called = 0;  // of its evicted blocks, those that LRU would have had for the request that computes them
   RunId leaf = kNoRun;       // that was added last
   std::int32_t session = -1;
   GapHistory history{};
@@ -78,8 +79,6 @@ class ReleaseEvents {
     }
     events_[e] = event;
     details_[e] = {.in_lru = event.cached, .session = session, .history = history};
-    if (full_) shrink_lru(cached_);
-    full_ = false;
     in_lru_ += event.cached;
     cached_ += event.cached;
     timeline_.append(e);
@@ -121,12 +120,15 @@ class ReleaseEvents {
     ghost_key = key;
     by_key_.put(key, e);
     cached_ -= blocks;
-    full_ = true;
+    shrink_lru(cached_);
   }
+
+  // A request needs the evicted blocks of e: what LRU would hold of them is not idle there any more.
+  void call_ghosts(EventId e) { details_[e].called += take_from_lru(e, events_[e].ghosts); }
 
   // The evicted blocks of e are stored again. Returns how many of them LRU would hold.
   std::uint32_t take_ghosts(EventId e) {
-    const std::uint32_t held = take_from_lru(e, events_[e].ghosts);
+    const std::uint32_t held = details_[e].called + take_from_lru(e, events_[e].ghosts);
     drop_ghosts(e);
     return held;
   }
@@ -138,6 +140,7 @@ class ReleaseEvents {
     ghosts_.remove(e);
     --ghost_events_;
     event.ghosts = 0;
+    details_[e].called = 0;
     const std::uint32_t in_lru = details_[e].in_lru;
     take_from_lru(e, in_lru - std::min(in_lru, event.cached));
     close_if_over(e);
@@ -266,7 +269,6 @@ class ReleaseEvents {
   EventId lru_oldest_ = kNoEvent;
   std::uint64_t in_lru_ = 0;
   std::uint64_t cached_ = 0;  // that nobody holds
-  bool full_ = false;         // something was evicted since the latest release, so no block is empty
 };
 
 }  // namespace kvopt

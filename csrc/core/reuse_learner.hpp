@@ -63,6 +63,11 @@ class ReuseLearner {
     return changed;
   }
 
+  // A request needs what begins with this key, and will compute it.
+  void missed(std::uint64_t key) {
+    if (const EventId e = events_.ghost(key); e != kNoEvent) events_.call_ghosts(e);
+  }
+
   // These runs are new. Calls each(run, blocks) for evicted content that came back with a run, where LRU would hold so
   // many blocks of it.
   template <class Each>

@@ -82,6 +82,8 @@ class CostAware final : public Policy {
     }
   }
 
+  void on_miss(std::uint64_t key, const RequestInfo& /*info*/) override { learner_->missed(key); }
+
   void on_stored(std::span<const RunId> stored, const RequestInfo& info) override {
     for (const RunId r : stored) guard_.ask(stretch_cost(runs_->depth[r], runs_->length[r]));
     learner_->stored(stored, info,
