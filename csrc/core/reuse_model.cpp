@@ -56,9 +56,11 @@ std::array<float, ReuseModel::kBins> smooth(const std::array<float, ReuseModel::
 ReuseModel::ReuseModel(const Options& options) : options_(options), kept_(kEpochsKept) {
   for (std::size_t k = 0; k < kEpochsKept; ++k) kept_[k] = std::pow(options.forgetting, static_cast<float>(k));
   nodes_.reserve(kMostClasses);
+  indexes_.reserve(kMostClasses);
   nodes_.emplace_back();
+  indexes_.emplace_back();
   children_.assign(kMostClasses * kMostValues, 0);
-  rebuild(nodes_[kRoot], nullptr);
+  rebuild(kRoot);
 }
 
 std::uint32_t ReuseModel::class_of(const std::array<std::uint8_t, kLevels>& features) {
@@ -69,7 +71,8 @@ std::uint32_t ReuseModel::class_of(const std::array<std::uint8_t, kLevels>& feat
       if (nodes_.size() == kMostClasses) return node;
       child = static_cast<std::uint32_t>(nodes_.size());
       nodes_.push_back({.parent = node, .epoch = epoch_});
-      rebuild(nodes_.back(), &nodes_[node]);
+      indexes_.emplace_back();
+      rebuild(child);
     }
     node = child;
   }
@@ -101,12 +104,14 @@ void ReuseModel::save(StateWriter& out) const {
   out.put(epoch_);
   out.put(static_cast<std::uint32_t>(next_));
   out.put(static_cast<std::uint32_t>(nodes_.size()));
-  for (const Node& node : nodes_) {
+  for (std::size_t cls = 0; cls < nodes_.size(); ++cls) {
+    const Node& node = nodes_[cls];
     out.put(node.parent);
     out.put(node.epoch);
     out.put(node.news);
     out.put(node.total);
     for (const Bins* bins : bins_of(node)) out.put(std::span<const float>(*bins));
+    out.put(std::span<const float>(indexes_[cls]));
   }
   out.put(std::span<const std::uint32_t>(children_.data(), nodes_.size() * kMostValues));
 }
@@ -120,14 +125,17 @@ void ReuseModel::load(StateReader& in) {
   const auto classes = in.get<std::uint32_t>();
   StateReader::require(classes >= 1 && classes <= kMostClasses && loaded.next_ < classes, "too many classes");
   loaded.nodes_.resize(classes);
-  for (Node& node : loaded.nodes_) {
+  loaded.indexes_.resize(classes);
+  for (std::size_t cls = 0; cls < classes; ++cls) {
+    Node& node = loaded.nodes_[cls];
     node.parent = in.get<std::uint32_t>();
     node.epoch = in.get<std::uint32_t>();
-    StateReader::require(node.parent == kRoot || &loaded.nodes_[kRoot] + node.parent < &node, "a class is no tree's");
+    StateReader::require(node.parent == kRoot || node.parent < cls, "a class is no tree's");
     StateReader::require(node.epoch <= loaded.epoch_, "a class is ahead of time");
     node.news = in.get<float>();
     node.total = in.get<float>();
     for (Bins* bins : bins_of(node)) in.get(std::span<float>(*bins));
+    in.get(std::span<float>(loaded.indexes_[cls]));
   }
   const std::span<std::uint32_t> children(loaded.children_.data(), std::size_t{classes} * kMostValues);
   in.get(children);
@@ -148,10 +156,7 @@ void ReuseModel::refresh(std::uint32_t cls) {
     tell(current(node));
     if (node == kRoot || !is_due(nodes_[nodes_[node].parent])) break;
   }
-  while (length-- > 0) {
-    Node& node = nodes_[path[length]];
-    rebuild(node, path[length] == kRoot ? nullptr : &nodes_[node.parent]);
-  }
+  while (length-- > 0) rebuild(path[length]);
 }
 
 void ReuseModel::forget(Node& node) const {
@@ -178,8 +183,9 @@ void ReuseModel::tell(Node& node) {
 
 // The hazard of each bin, with what the parent's is worth: a Gamma prior on a Poisson rate. Then what the curve of such
 // hazards gives for one event that begins to wait.
-void ReuseModel::rebuild(Node& node, const Node* parent) const {
-  const Bins prior = parent == nullptr ? kRootPrior : parent->hazard;
+void ReuseModel::rebuild(std::uint32_t cls) {
+  Node& node = nodes_[cls];
+  const Bins prior = cls == kRoot ? kRootPrior : nodes_[node.parent].hazard;
   Bins at_risk{};  // time
   float beyond = 0;
   for (std::size_t b = kBins; b-- > 0;) {
@@ -221,7 +227,7 @@ void ReuseModel::rebuild(Node& node, const Node* parent) const {
     next[b] = n;
   }
   for (std::size_t b = 0; b < kBins; ++b) returns[b] *= kLean[b] / (at_risk[b] + kLeast);
-  node.index = returns;
+  indexes_[cls] = returns;
 }
 
 }  // namespace kvopt

@@ -85,17 +85,17 @@ class ReuseModel {
   // Counts a request: the past is forgotten, and the classes that are due are refreshed.
   void end_request();
 
-  // Between the lower edges of two bins it is in proportion.
+  // Between the lower edges of two bins it is in proportion; without a branch, as leaves are looked at in loops.
   float index(std::uint32_t cls, float age) const {
     const auto bits = std::bit_cast<std::uint32_t>(age);
     const auto bin = static_cast<std::int32_t>(bits >> kShift) - kFirst;
-    const float* index = nodes_[cls].index.data();
-    if (bin <= 0) return index[0];
-    if (bin >= static_cast<std::int32_t>(kBins) - 1) return index[kBins - 1];
-    const float past = static_cast<float>(bits & ((1U << kShift) - 1)) * (1.0F / (1U << kShift));
-    return index[bin] + (index[bin + 1] - index[bin]) * past;
+    const float past = static_cast<float>(bits & ((1U << kShift) - 1)) * (bin > 0 ? 1.0F / (1U << kShift) : 0.0F);
+    constexpr auto kLast = static_cast<std::int32_t>(kBins) - 1;
+    const float* index = indexes_[cls].data();
+    const float here = index[std::clamp(bin, 0, kLast)];
+    return here + (index[std::clamp(bin + 1, 0, kLast)] - here) * past;
   }
-  const float* indexes(std::uint32_t cls) const { return nodes_[cls].index.data(); }
+  const float* indexes(std::uint32_t cls) const { return indexes_[cls].data(); }
   // How many events have returned in all.
   double returns() const { return returns_; }
   std::uint32_t requests() const { return requests_; }  // that were counted
@@ -136,13 +136,12 @@ class ReuseModel {
         ends{};  // by age: what returned, what was lost or waits; with the classes below, as they have told
     Bins told_returned{}, told_ends{};  // of that, what the parent knows
     Bins hazard{};
-    Bins index{};
   };
 
-  // Of a node, in the order of a saved state.
+  // Of a node, in the order of a saved state; its index follows.
   template <class N>
   static auto bins_of(N& node) {
-    return std::array{&node.returned, &node.ends, &node.told_returned, &node.told_ends, &node.hazard, &node.index};
+    return std::array{&node.returned, &node.ends, &node.told_returned, &node.told_ends, &node.hazard};
   }
 
   Node& current(std::uint32_t cls) {
@@ -155,11 +154,12 @@ class ReuseModel {
   void forget(Node& node) const;
   void refresh(std::uint32_t cls);
   void tell(Node& node);
-  void rebuild(Node& node, const Node* parent) const;
+  void rebuild(std::uint32_t cls);
 
   Options options_;
   std::vector<float> kept_;  // after so many epochs
   std::vector<Node> nodes_;
+  std::vector<Bins> indexes_;            // of each node; all that a victim's choice looks at
   std::vector<std::uint32_t> children_;  // node of (parent, value), or 0
   double returns_ = 0;
   std::uint32_t requests_ = 0;
