@@ -43,10 +43,21 @@ KVOPT_HOST_DEVICE inline Block load(const BlockFeatures& features, std::size_t i
   return block;
 }
 
-// Seconds since the last use. A last use after now counts as now; NaN stays.
-KVOPT_HOST_DEVICE inline double idle_time(double now, float last_use) {
+// Fetches what lies at block i of the columns into the nearest cache.
+template <std::uint32_t Columns>
+inline void prefetch(const BlockFeatures& features, std::size_t i) {
+  if constexpr ((Columns & kLastUse) != 0) __builtin_prefetch(features.last_use + i);
+  if constexpr ((Columns & kCost) != 0) __builtin_prefetch(features.cost + i);
+  if constexpr ((Columns & kPace) != 0) __builtin_prefetch(features.pace + i);
+  if constexpr ((Columns & kHits) != 0) __builtin_prefetch(features.hits + i);
+  if constexpr ((Columns & kDepth) != 0) __builtin_prefetch(features.depth + i);
+  if constexpr ((Columns & kClass) != 0) __builtin_prefetch(features.cls + i);
+}
+
+// Seconds since the last use. A last use after now counts as now; NaN stays. `zero` is 0, at best hidden().
+KVOPT_HOST_DEVICE inline double idle_time(double now, float last_use, double zero = 0) {
   const double idle = now - last_use;
-  return idle < 0 ? 0 : idle;
+  return idle < zero ? zero : idle;
 }
 
 }  // namespace kvopt::scoring::inline KVOPT_SCORING_TARGET

@@ -1,201 +1,38 @@
-// Compiled several times, with KVOPT_SCORING_TARGET naming the instructions (CMakeLists.txt); plain loops over plain
-// arrays that the compiler vectorises. Nothing of the standard library but inline constants may be used here: a
+// Compiled several times, with KVOPT_SCORING_TARGET naming the instructions (cmake/scoring.cmake); plain loops over
+// plain arrays that the compiler vectorises. Nothing of the standard library but inline constants may be used here: a
 // function that the compiler chose not to inline would be shared with the rest of the program.
 #include "scoring/kernels.hpp"
 
+#include "scoring/block_loops.hpp"
+#include "scoring/collect_loop.hpp"
 #include "scoring/kv_scores.hpp"
-#include "scoring/learned_scores.hpp"
+#include "scoring/learned_loops.hpp"
 #include "scoring/simple_scores.hpp"
-
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
 
 namespace kvopt::scoring::inline KVOPT_SCORING_TARGET {
 
 namespace {
 
-// NOLINTBEGIN(modernize-avoid-c-arrays): the members of std::array would be shared functions
-
-template <class S>
-void score_blocks(const BlockFeatures& all, const PreparedScore& prepared, std::size_t set, std::size_t begin,
-                  std::size_t end, float* __restrict out) {
-  const BlockFeatures features = all;  // a copy, so that a store cannot change it
-  const S score(prepared, set);
-  const std::size_t count = end - begin;
-  for (std::size_t i = 0; i < count; ++i) {
-    out[i] = static_cast<float>(score(load<S::kColumns>(features, begin + i)));
-  }
-}
-
-constexpr std::size_t kLanes = 128;  // blocks that go through a forest or network side by side
-
-// inputs[which][lane] of the inputs that are used.
-using Inputs = float[kMostInputs][kLanes];
-
-void load_inputs(const BlockFeatures& features, const PreparedScore& prepared, std::size_t begin, std::size_t count,
-                 Inputs& inputs) {
-  for (std::uint32_t which = 0; which < kMostInputs; ++which) {
-    if ((prepared.inputs_used >> which & 1) == 0) continue;
-    float* __restrict row = inputs[which];
-    for (std::size_t i = 0; i < count; ++i) row[i] = input_of(features, prepared.now, which, begin + i);
-    for (std::size_t i = count; i < kLanes; ++i) row[i] = 0;
-  }
-}
-
-// Where the first levels of a tree lead, at most kTopLevels of them: by comparing every node at once instead of
-// walking, which would be a gather a level. Each node whose comparison leads to the right rules out the leaves on its
-// left; the lowest that is left is where the walk would end.
-constexpr std::uint32_t kTopLevels = 5;
-
-// Not inlined: GCC would jam the loops of two nodes together before it vectorises, and then not vectorise.
-[[gnu::noinline]] void rule_out(const float* __restrict x, float threshold, std::uint32_t right,
-                                std::uint32_t* __restrict possible) {
-  for (std::size_t i = 0; i < kLanes; ++i) {
-    possible[i] = Forest::goes_right(x[i], threshold) ? possible[i] & right : possible[i];
-  }
-}
-
-void walk_top(const Inputs& inputs, const float* thresholds, const std::int32_t* which, std::uint32_t levels,
-              std::int32_t* __restrict node) {
-  alignas(64) std::uint32_t possible[kLanes];
-  for (std::uint32_t& leaves : possible) leaves = UINT32_MAX;
-  std::uint32_t n = 0;
-  for (std::uint32_t level = 0; level < levels; ++level) {
-    const std::uint32_t half = 1U << (levels - level - 1);  // leaves on one side
-    for (std::uint32_t q = 0; q < 1U << level; ++q, ++n) {
-      const std::uint32_t right = ~(((1U << half) - 1) << (2 * half * q));
-      rule_out(inputs[which[n]], thresholds[n], right, possible);
-    }
-  }
-  const std::int32_t first = (1 << levels) - 1;
-  for (std::size_t i = 0; i < kLanes; ++i) {
-    const auto lowest = static_cast<float>(static_cast<std::int32_t>(possible[i] & (0U - possible[i])));
-    node[i] = static_cast<std::int32_t>(bits_of(lowest) >> 23 & 0xFF) - 127 + first;
-  }
-}
-
-void score_forest_lanes(const Forest& forest, const Inputs& inputs, double* __restrict sum) {
-  alignas(64) std::int32_t node[kLanes];
-  const float* x = inputs[0];
-  const std::uint32_t top = forest.depth < kTopLevels ? forest.depth : kTopLevels;
-  for (std::size_t i = 0; i < kLanes; ++i) sum[i] = forest.base;
-  for (std::uint32_t t = 0; t < forest.trees; ++t) {
-    const float* __restrict thresholds = forest.thresholds + std::size_t{t} * forest.inner;
-    const std::int32_t* __restrict which = forest.inputs + std::size_t{t} * forest.inner;
-    const float* __restrict leaves = forest.leaves + std::size_t{t} * (forest.inner + 1);
-    walk_top(inputs, thresholds, which, top, node);
-    for (std::uint32_t d = top; d < forest.depth; ++d) {
-      for (std::int32_t i = 0; i < static_cast<std::int32_t>(kLanes); ++i) {
-        const std::int32_t n = node[i];
-        const float value = x[which[n] * static_cast<std::int32_t>(kLanes) + i];
-        node[i] = static_cast<std::int32_t>(Forest::child(static_cast<std::uint32_t>(n), value, thresholds[n]));
-      }
-    }
-    const auto inner = static_cast<std::int32_t>(forest.inner);
-    for (std::size_t i = 0; i < kLanes; ++i) sum[i] += leaves[node[i] - inner];
-  }
-}
-
-void score_forest(const BlockFeatures& features, const PreparedScore& prepared, std::size_t set, std::size_t begin,
-                  std::size_t end, float* __restrict out) {
-  const Forest forest(prepared, set);
-  alignas(64) Inputs inputs;
-  alignas(64) double sum[kLanes];
-  while (begin < end) {
-    const std::size_t count = end - begin < kLanes ? end - begin : kLanes;
-    load_inputs(features, prepared, begin, count, inputs);
-    score_forest_lanes(forest, inputs, sum);
-    for (std::uint32_t which = 0; which < kMostInputs; ++which) {
-      if ((prepared.inputs_used >> which & 1) == 0) continue;
-      const float* row = inputs[which];
-      for (std::size_t i = 0; i < kLanes; ++i) sum[i] = is_nan(row[i]) ? row[i] : sum[i];
-    }
-    for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<float>(sum[i]);
-    begin += count;
-    out += count;
-  }
-}
-
-// Several blocks in one value, for the compiler to keep in registers.
-struct Pack {
-#if defined(__AVX512F__)
-  static constexpr std::size_t kBytes = 64;
-#elif defined(__AVX2__)
-  static constexpr std::size_t kBytes = 32;
-#else
-  static constexpr std::size_t kBytes = 16;
-#endif
-  static constexpr std::size_t kParts = 4;
-  static constexpr std::size_t kBlocks = kParts * kBytes / sizeof(double);
-  using Part = double __attribute__((vector_size(kBytes)));
-
-  explicit Pack(double x) {  // NOLINT(*-member-init): all of it is written
-    for (Part& p : part) p = x - Part{};
-  }
-
-  Part part[kParts];
-};
-
-inline Pack multiply_add(double a, const Pack& b, Pack c) {
-  for (std::size_t k = 0; k < Pack::kParts; ++k) c.part[k] += a * b.part[k];
-  return c;
-}
-inline Pack relu(Pack x) {
-  for (Pack::Part& part : x.part) part = part < 0 ? Pack::Part{} : part;
-  return x;
-}
-
-void score_network(const BlockFeatures& features, const PreparedScore& prepared, std::size_t set, std::size_t begin,
-                   std::size_t end, float* __restrict out) {
-  const Network network(prepared, set);
-  alignas(64) Inputs inputs;
-  alignas(64) double entries[kMostInputs][kLanes];
-  while (begin < end) {
-    const std::size_t count = end - begin < kLanes ? end - begin : kLanes;
-    load_inputs(features, prepared, begin, count, inputs);
-    for (std::uint32_t e = 0; e < network.inputs; ++e) {
-      const float* __restrict row = inputs[network.input[e]];
-      double* __restrict entry = entries[e];
-      if (network.logarithm[e] != 0) {
-        for (std::size_t i = 0; i < kLanes; ++i) entry[i] = Network::entry(row[i], true);
-      } else {
-        for (std::size_t i = 0; i < kLanes; ++i) entry[i] = Network::entry(row[i], false);
-      }
-    }
-    for (std::size_t i = 0; i < count; i += Pack::kBlocks) {
-      const Pack score = network.template operator()<Pack>(
-          [&](std::uint32_t e) -> const Pack& { return *reinterpret_cast<const Pack*>(&entries[e][i]); });
-      alignas(64) double lane[Pack::kBlocks];
-      __builtin_memcpy(lane, score.part, sizeof(lane));
-      const std::size_t left = count - i < Pack::kBlocks ? count - i : Pack::kBlocks;
-      for (std::size_t k = 0; k < left; ++k) out[i + k] = static_cast<float>(lane[k]);
-    }
-    begin += count;
-    out += count;
-  }
-}
-
 void score(const BlockFeatures& features, const PreparedScore& prepared, std::size_t set, std::size_t begin,
-           std::size_t end, float* out) {
+           std::size_t end, float* out, bool streamed) {
   switch (prepared.score) {
     case Score::kRecency:
-      score_blocks<Recency>(features, prepared, set, begin, end, out);
+      score_blocks<Recency>(features, prepared, set, begin, end, out, streamed);
       break;
     case Score::kFrequency:
-      score_blocks<Frequency>(features, prepared, set, begin, end, out);
+      score_blocks<Frequency>(features, prepared, set, begin, end, out, streamed);
       break;
     case Score::kCostPerAge:
-      score_blocks<CostPerAge>(features, prepared, set, begin, end, out);
+      score_blocks<CostPerAge>(features, prepared, set, begin, end, out, streamed);
       break;
     case Score::kAsymCache:
-      score_blocks<AsymCache>(features, prepared, set, begin, end, out);
+      score_blocks<AsymCache>(features, prepared, set, begin, end, out, streamed);
       break;
     case Score::kWorkloadAware:
-      score_blocks<WorkloadAware>(features, prepared, set, begin, end, out);
+      score_blocks<WorkloadAware>(features, prepared, set, begin, end, out, streamed);
       break;
     case Score::kRetentionIndex:
-      score_blocks<RetentionIndex>(features, prepared, set, begin, end, out);
+      score_blocks<RetentionIndex>(features, prepared, set, begin, end, out, streamed);
       break;
     case Score::kForest:
       score_forest(features, prepared, set, begin, end, out);
@@ -204,44 +41,6 @@ void score(const BlockFeatures& features, const PreparedScore& prepared, std::si
       score_network(features, prepared, set, begin, end, out);
       break;
   }
-}
-
-// Bit i: x[i] <= limit, or x[i] < limit, for 16 scores.
-std::uint32_t mask_of_16(const float* x, float limit, bool strict) {
-#if defined(__AVX512F__)
-  const __m512 scores = _mm512_loadu_ps(x);
-  const __m512 limits = _mm512_set1_ps(limit);
-  return strict ? _mm512_cmp_ps_mask(scores, limits, _CMP_LT_OQ) : _mm512_cmp_ps_mask(scores, limits, _CMP_LE_OQ);
-#elif defined(__x86_64__)
-  const __m128 limits = _mm_set1_ps(limit);
-  std::uint32_t mask = 0;
-  for (std::uint32_t k = 0; k < 4; ++k) {
-    const __m128 scores = _mm_loadu_ps(x + std::size_t{4} * k);
-    const __m128 low = strict ? _mm_cmplt_ps(scores, limits) : _mm_cmple_ps(scores, limits);
-    mask |= static_cast<std::uint32_t>(_mm_movemask_ps(low)) << (4 * k);
-  }
-  return mask;
-#else
-  std::uint32_t mask = 0;
-  for (std::uint32_t i = 0; i < 16; ++i) {
-    mask |= static_cast<std::uint32_t>(strict ? x[i] < limit : x[i] <= limit) << i;
-  }
-  return mask;
-#endif
-}
-
-std::size_t below(const float* scores, std::size_t count, float limit, bool strict, std::uint32_t* places) {
-  std::size_t found = 0;
-  std::size_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-    for (std::uint32_t mask = mask_of_16(scores + i, limit, strict); mask != 0; mask &= mask - 1) {
-      places[found++] = static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(__builtin_ctz(mask));
-    }
-  }
-  for (; i < count; ++i) {
-    if (strict ? scores[i] < limit : scores[i] <= limit) places[found++] = static_cast<std::uint32_t>(i);
-  }
-  return found;
 }
 
 std::size_t first_nan(const float* column, std::size_t count) {
@@ -256,11 +55,9 @@ std::size_t first_nan(const float* column, std::size_t count) {
   return begin;
 }
 
-// NOLINTEND(modernize-avoid-c-arrays)
-
 }  // namespace
 
 extern const Kernels kKernels;
-const Kernels kKernels = {score, below, first_nan};
+const Kernels kKernels = {score, collect, first_nan};
 
 }  // namespace kvopt::scoring::inline KVOPT_SCORING_TARGET

@@ -18,7 +18,7 @@ struct AsymCache {
         fast(prepared.doubles_of(set)[1]),
         onset(prepared.doubles_of(set)[2]) {}
   KVOPT_HOST_DEVICE double operator()(const Block& b) const {
-    const double idle = idle_time(now, b.last_use);
+    const double idle = idle_time(now, b.last_use, zero);
     const double a = idle * slow;
     const double c = (idle - onset) * fast;
     return natural_logarithm(b.cost) - (a > c ? a : c);
@@ -28,6 +28,7 @@ struct AsymCache {
   double slow;   // 1 / alpha, 1/s
   double fast;   // 1 / beta, 1/s
   double onset;  // s
+  double zero = hidden(0);
 };
 
 // ln(1 - exp(-rate life)) - rate * idle, by class: the chance of csrc/policies/workload_aware.cpp as a logarithm. A
@@ -38,12 +39,13 @@ struct WorkloadAware {
   KVOPT_HOST_DEVICE WorkloadAware(const PreparedScore& prepared, std::size_t set)
       : now(prepared.now), rate(prepared.doubles_of(set)), log_reach(rate + kMostClasses) {}
   KVOPT_HOST_DEVICE double operator()(const Block& b) const {
-    return log_reach[b.cls] - rate[b.cls] * idle_time(now, b.last_use);
+    return log_reach[b.cls] - rate[b.cls] * idle_time(now, b.last_use, zero);
   }
 
   double now;
   const double* rate;       // [kMostClasses], 1/s; NaN where there is no such class
   const double* log_reach;  // [kMostClasses]
+  double zero = hidden(0);
 };
 
 // cost * pace * index(class, idle * pace): the value that cost-aware orders by, with the index as
@@ -55,7 +57,7 @@ struct RetentionIndex {
   KVOPT_HOST_DEVICE RetentionIndex(const PreparedScore& prepared, std::size_t set)
       : now(prepared.now), pairs(prepared.doubles_of(set)) {}
   KVOPT_HOST_DEVICE double operator()(const Block& b) const {
-    const double age = idle_time(now, b.last_use) * b.pace;
+    const double age = idle_time(now, b.last_use, zero) * b.pace;
     const std::uint64_t bits = bits_of(age);
     const auto leading = static_cast<std::int32_t>(bits >> kShift) - kFirst;
     const std::int32_t low = leading < 0 ? 0 : leading;
@@ -82,6 +84,7 @@ struct RetentionIndex {
 
   double now;
   const double* pairs;  // [kMostClasses][kAgeBins]: pair_of(); NaN where there is no such class
+  double zero = hidden(0);
 };
 
 }  // namespace kvopt::scoring::inline KVOPT_SCORING_TARGET

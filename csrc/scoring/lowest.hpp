@@ -1,9 +1,10 @@
 // The k lowest of a stream of scores, ties by index, without keeping the stream.
 //
-// Candidates are kept as (order key, index) in 64 bits, so that their order is that of integers. A limit, the k-th
-// lowest that is known, holds off nearly everything; when the candidates fill their room, they are cut to the lowest k
-// and the limit falls. A first limit may come from a sample; where it turns out too low, with fewer than k
-// candidates at the end, the stream must be offered again without. Amortised O(1) a score in any order.
+// Candidates are kept as (order key, index) in 64 bits, so that their order is that of integers, and in the order of
+// their indices. A limit, the k-th lowest that is known, holds off nearly everything; when the candidates fill their
+// room, they are cut to the lowest k and the limit falls. A first limit may come from a sample; where it turns out too
+// low, with fewer than k candidates at the end, the stream must be offered again without. Amortised O(1) a score in any
+// order.
 #pragma once
 
 #include <algorithm>
@@ -18,76 +19,60 @@
 
 namespace kvopt::scoring {
 
-using Candidate = std::uint64_t;  // order key in the upper half, index in the lower
-
-inline Candidate candidate_of(float score, std::uint64_t index) {
-  return std::uint64_t{order_key(score)} << 32 | index;
-}
-inline std::uint32_t index_of(Candidate candidate) { return static_cast<std::uint32_t>(candidate); }
-
-// Leaves the lowest k, in no order.
-inline void keep_lowest(std::vector<Candidate>& candidates, std::size_t k) {
-  if (candidates.size() <= k) return;
-  std::ranges::nth_element(candidates, candidates.begin() + static_cast<std::ptrdiff_t>(k));
-  candidates.resize(k);
-}
-
 class Lowest {
  public:
-  Lowest(const Kernels& kernels, std::size_t k) : kernels_(kernels), k_(k), room_(std::max(2 * k, kLeastRoom)) {
-    candidates_.reserve(room_ + kTile);
+  // `room` has room_for() candidates and stays where it is.
+  Lowest(const Kernels& kernels, std::size_t k, std::span<Candidate> room)
+      : kernels_(kernels), k_(k), candidates_(room.data()), most_(room.size() - kSlack) {}
+
+  // Candidates that a choice of k among `count` scores needs room for.
+  static std::size_t room_for(std::size_t k, std::size_t count) {
+    return std::min(std::max(2 * k, kLeastRoom), count) + kSlack;
   }
 
   // Nothing above this score will be kept, until it is reset.
-  void limit_to(float score) {
-    limit_ = score;
-    limited_ = true;
-  }
+  void limit_to(float score) { bound_ = {Bound::Kind::kAtMost, score}; }
   void reset() {
-    candidates_.clear();
-    limited_ = strict_ = false;
-    limit_ = std::numeric_limits<float>::infinity();
+    found_ = 0;
+    bound_ = {};
   }
 
   // Scores of blocks first, first + 1, ..., at most kTile; indices must rise from call to call. `eligible`: of the same
   // blocks, or null.
   void offer(std::span<const float> scores, std::uint64_t first, const std::uint8_t* eligible) {
-    if (limited_) {
-      const std::size_t found = kernels_.below(scores.data(), scores.size(), limit_, strict_, places_.data());
-      for (std::size_t i = 0; i < found; ++i) add(scores[places_[i]], first, places_[i], eligible);
-    } else {
-      for (std::uint32_t i = 0; i < scores.size(); ++i) add(scores[i], first, i, eligible);
-    }
-    if (candidates_.size() > room_) cut();
+    found_ += kernels_.collect(scores.data(), scores.size(), eligible, static_cast<std::uint32_t>(first), bound_,
+                               candidates_ + found_);
+    if (found_ > most_) cut();
   }
 
-  const std::vector<Candidate>& candidates() const { return candidates_; }
+  // In the order of their indices.
+  std::span<const Candidate> candidates() const { return {candidates_, found_}; }
 
  private:
   static constexpr std::size_t kLeastRoom = 1U << 15;
-
-  void add(float score, std::uint64_t first, std::uint32_t place, const std::uint8_t* eligible) {
-    if (eligible == nullptr || eligible[place] != 0) candidates_.push_back(candidate_of(score, first + place));
-  }
+  static constexpr std::size_t kSlack = kTile + 2;  // for what one more tile brings
 
   // What comes later has a greater index, so a score must be below the limit from here on.
   void cut() {
-    keep_lowest(candidates_, k_);
-    const auto highest = std::ranges::max_element(candidates_);
-    const auto key = static_cast<std::uint32_t>(*highest >> 32);
-    limited_ = true;
-    strict_ = key != UINT32_MAX;
-    limit_ = strict_ ? score_of(key) : std::numeric_limits<float>::infinity();
+    std::vector<Candidate> order(candidates_, candidates_ + found_);
+    const auto last = order.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
+    std::ranges::nth_element(order, last);
+    const Candidate highest = *last;
+    Candidate* end =
+        std::remove_if(candidates_, candidates_ + found_, [&](Candidate candidate) { return candidate > highest; });
+    found_ = static_cast<std::size_t>(end - candidates_);
+    const auto key = static_cast<std::uint32_t>(highest >> 32);
+    // Where the k-th is NaN, every number is still below it.
+    bound_ = key == UINT32_MAX ? Bound{Bound::Kind::kAtMost, std::numeric_limits<float>::infinity()}
+                               : Bound{Bound::Kind::kBelow, score_of(key)};
   }
 
   const Kernels& kernels_;
   std::size_t k_;
-  std::size_t room_;
-  bool limited_ = false;
-  bool strict_ = false;
-  float limit_ = std::numeric_limits<float>::infinity();
-  std::vector<Candidate> candidates_;
-  std::vector<std::uint32_t> places_ = std::vector<std::uint32_t>(kTile);
+  Candidate* candidates_;
+  std::size_t most_;
+  std::size_t found_ = 0;
+  Bound bound_;
 };
 
 }  // namespace kvopt::scoring

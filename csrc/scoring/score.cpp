@@ -12,6 +12,14 @@ namespace kvopt {
 
 namespace scoring {
 
+namespace {
+
+// Scores of more bytes are not in any cache that is a thread's own when somebody reads them; written past the caches,
+// they need not be read before.
+constexpr std::size_t kMostCached = std::size_t{4} << 20;
+
+}  // namespace
+
 void require_threads(std::uint32_t threads) {
   if (threads >= 1 && threads <= kMostThreads) return;
   throw ConfigError("threads is " + std::to_string(threads) + "; it must be 1 to " + std::to_string(kMostThreads));
@@ -50,12 +58,18 @@ void score(const BlockFeatures& features, const ScoreParams& params, Time now, f
   require_columns(features, prepared.view);
   if (options.checked) require_values(features, prepared.view, kernels);
   const std::size_t count = features.count;
+  const bool streamed = count * params.sets * sizeof(float) > kMostCached;
+  const auto score_all = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t set = 0; set < params.sets; ++set) {
+      kernels.score(features, prepared.view, set, begin, end, out + set * count + begin, streamed);
+    }
+  };
   for_each_part(count, parts_of(count, options.threads), [&](std::size_t /*part*/, std::size_t begin, std::size_t end) {
-    for_each_tile(begin, end, [&](std::size_t from, std::size_t to) {
-      for (std::size_t set = 0; set < params.sets; ++set) {
-        kernels.score(features, prepared.view, set, from, to, out + set * count + from);
-      }
-    });
+    if (params.sets == 1) {
+      score_all(begin, end);
+    } else {
+      for_each_tile(begin, end, score_all);  // each piece of the features is read once
+    }
   });
 }
 

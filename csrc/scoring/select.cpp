@@ -1,12 +1,14 @@
 // The k lowest, of scores in memory or of scores that are computed tile by tile and forgotten.
 //
 // A sample gives a limit just above the k-th lowest score; one pass compares everything with it and keeps what is not
-// above (lowest.hpp); what is left is sorted. When the sample misled, which is rare, the pass is made again without.
+// above (lowest.hpp); what is left is sorted (order.hpp). When the sample misled, which is rare, the pass is made again
+// without.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "scoring/checks.hpp"
 #include "scoring/kernels.hpp"
 #include "scoring/lowest.hpp"
+#include "scoring/order.hpp"
 #include "scoring/parallel.hpp"
 
 namespace kvopt {
@@ -25,9 +28,10 @@ using scoring::Kernels;
 using scoring::kTile;
 using scoring::Lowest;
 
-constexpr std::size_t kStretch = 4;  // blocks side by side in the sample
+constexpr std::size_t kStretch = 16;  // blocks side by side in the sample: a cache line of scores
 constexpr std::size_t kStretches = 1024;
-constexpr std::size_t kSmall = 16 * kStretch * kStretches;  // blocks: below, a sample costs as much as it saves
+constexpr std::size_t kOneIn = 16;    // blocks of which one is in the sample, at least
+constexpr std::size_t kSmall = 2048;  // blocks: below, a sample costs as much as it saves
 
 // Scores in memory.
 struct StoredScores {
@@ -44,7 +48,7 @@ struct ComputedScores {
   std::size_t set;
 
   const float* operator()(std::size_t begin, std::size_t end, float* scratch) const {
-    kernels.score(features, prepared, set, begin, end, scratch);
+    kernels.score(features, prepared, set, begin, end, scratch, false);
     return scratch;
   }
 };
@@ -57,27 +61,42 @@ struct Request {
   std::size_t parts;
 };
 
-// A score that about as many lie below as are wanted and a few more; inf when the sample does not tell.
+// A score that about as many lie below as are wanted and a few more; inf when the sample does not tell. How many more
+// follows from how the lowest scores of the sample are spread over its stretches: blocks side by side often have
+// scores alike.
 template <class Scores>
 float sampled_limit(const Request& request, const Scores& scores) {
-  std::vector<float> sample;
-  sample.reserve(kStretch * kStretches);
-  std::array<float, kStretch> scratch{};
-  for (std::size_t s = 0; s < kStretches; ++s) {
-    const std::size_t begin = (request.count - kStretch) / (kStretches - 1) * s;
-    const float* stretch = scores(begin, begin + kStretch, scratch.data());
+  const std::size_t stretches = std::min(kStretches, request.count / (kOneIn * kStretch));
+  std::vector<float> sample(stretches * kStretch);
+  for (std::size_t s = 0; s < stretches; ++s) {
+    const std::size_t begin = (request.count - kStretch) / (stretches - 1) * s;
+    float* to = sample.data() + s * kStretch;
+    const float* from = scores(begin, begin + kStretch, to);
     for (std::size_t i = 0; i < kStretch; ++i) {
       const bool counts = request.eligible == nullptr || request.eligible[begin + i] != 0;
-      if (counts && !std::isnan(stretch[i])) sample.push_back(stretch[i]);
+      to[i] = counts && !std::isnan(from[i]) ? from[i] : std::numeric_limits<float>::infinity();
     }
   }
-  const double share = static_cast<double>(kStretch * kStretches) / static_cast<double>(request.count);
-  const double below = static_cast<double>(request.k) * share;
-  const auto rank = static_cast<std::size_t>(below + 4 * std::sqrt(below) + 8);
-  if (rank >= sample.size()) return std::numeric_limits<float>::infinity();
-  const auto at = sample.begin() + static_cast<std::ptrdiff_t>(rank);
-  std::ranges::nth_element(sample, at);
-  return *at;
+  const double wanted =
+      static_cast<double>(request.k) * static_cast<double>(sample.size()) / static_cast<double>(request.count);
+  std::vector<float> order = sample;
+  const auto lowest = [&](double rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    if (at >= order.size()) return std::numeric_limits<float>::infinity();
+    std::ranges::nth_element(order, order.begin() + static_cast<std::ptrdiff_t>(at));
+    return order[at];
+  };
+  const float middle = lowest(wanted);
+  double sum = 0;
+  double squares = 0;
+  for (std::size_t s = 0; s < stretches; ++s) {
+    const auto stretch = std::span(sample).subspan(s * kStretch, kStretch);
+    const auto below = static_cast<double>(std::ranges::count_if(stretch, [&](float x) { return x <= middle; }));
+    sum += below;
+    squares += below * below;
+  }
+  const double variance = std::max(squares - sum * sum / static_cast<double>(stretches), wanted);
+  return lowest(wanted + 3 * std::sqrt(variance) + 4);
 }
 
 template <class Scores>
@@ -91,12 +110,43 @@ void offer_all(const Request& request, const Scores& scores, std::vector<Lowest>
   });
 }
 
+// Memory for candidates that a thread keeps from call to call: to find a page anew takes as long as to sort what it
+// holds.
+class Room {
+ public:
+  std::span<Candidate> of(std::size_t count) {
+    if (count > size_) {
+      memory_ = std::make_unique_for_overwrite<Candidate[]>(count);  // NOLINT(*-avoid-c-arrays): not to be zeroed
+      size_ = count;
+    }
+    return {memory_.get(), count};
+  }
+  // What few calls need is given back.
+  void trim() {
+    if (size_ <= kMostKept) return;
+    memory_.reset();
+    size_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t kMostKept = 1U << 19;  // candidates: 4 MiB
+
+  std::unique_ptr<Candidate[]> memory_;  // NOLINT(*-avoid-c-arrays)
+  std::size_t size_ = 0;
+};
+
 template <class Scores>
 void select(const Request& request, const Scores& scores, std::uint32_t* out) {
   if (request.k == 0) return;
+  thread_local Room collected;
+  thread_local Room ordered;
+  const std::size_t room = Lowest::room_for(request.k, request.count);
+  const std::span<Candidate> rooms = collected.of(request.parts * room);
   std::vector<Lowest> lowest;
   lowest.reserve(request.parts);
-  for (std::size_t part = 0; part < request.parts; ++part) lowest.emplace_back(request.kernels, request.k);
+  for (std::size_t part = 0; part < request.parts; ++part) {
+    lowest.emplace_back(request.kernels, request.k, rooms.subspan(part * room, room));
+  }
   if (request.count >= kSmall) {
     const float limit = sampled_limit(request, scores);
     if (limit < std::numeric_limits<float>::infinity()) {
@@ -113,13 +163,14 @@ void select(const Request& request, const Scores& scores, std::uint32_t* out) {
     for (Lowest& part : lowest) part.reset();
     offer_all(request, scores, lowest);
   }
-  std::vector<Candidate> candidates;
-  candidates.reserve(found());
-  for (const Lowest& part : lowest)
-    candidates.insert(candidates.end(), part.candidates().begin(), part.candidates().end());
-  scoring::keep_lowest(candidates, request.k);
-  std::ranges::sort(candidates);
-  std::ranges::transform(candidates, out, scoring::index_of);
+  auto end = rooms.begin();
+  for (const Lowest& part : lowest) end = std::ranges::copy(part.candidates(), end).out;
+  const std::span<Candidate> candidates(rooms.begin(), end);
+  const auto order = scoring::order_candidates(candidates, ordered.of(candidates.size()));
+  std::ranges::transform(order.first(request.k), out,
+                         [](Candidate candidate) { return static_cast<std::uint32_t>(candidate); });
+  collected.trim();
+  ordered.trim();
 }
 
 }  // namespace

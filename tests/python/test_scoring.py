@@ -117,6 +117,33 @@ def test_threads_and_tiles_change_nothing(name: str) -> None:
     np.testing.assert_array_equal(kvopt.score(part, PARAMS[name], NOW), scores[:, 4090:4110])
 
 
+@pytest.mark.parametrize("instructions", INSTRUCTIONS)
+def test_scores_that_are_written_past_the_caches(instructions: str) -> None:
+    """More than 4 MiB of scores, at addresses that no vector is aligned to."""
+    count = 1_050_003
+    columns = random_features(count, seed=6)
+    for name in ("recency", "asymcache"):
+        params = PARAMS[name]
+        few = np.concatenate(
+            [
+                score_with(
+                    {key: np.ascontiguousarray(column[..., at : at + 50_000]) for key, column in columns.items()},
+                    params,
+                    NOW,
+                    instructions,
+                )
+                for at in range(0, count, 50_000)
+            ],
+            axis=1,
+        )
+        many = np.empty(params.sets * count + 1, np.float32)[1:]
+        for threads in (1, 2):
+            many.fill(7)
+            out = many.reshape(params.sets, count)
+            _core.score(columns, params.native(), NOW, out, threads=threads, instructions=instructions)
+            np.testing.assert_array_equal(out, few)
+
+
 def test_no_blocks() -> None:
     columns = random_features(0)
     assert kvopt.score(columns, PARAMS["asymcache"], NOW).shape == (3, 0)

@@ -31,8 +31,9 @@ def orders() -> dict[str, NDArray[np.float32]]:
     odd[::11] = -np.inf
     odd[::13] = np.inf
     trap = np.ones(LARGE, np.float32)  # what the sample sees is lower than the rest
-    step = (LARGE - 4) // 1023
-    for at in range(4):
+    stretches = LARGE // (16 * 16)  # of 16 side by side; one score in 16 is in the sample
+    step = (LARGE - 16) // (stretches - 1)
+    for at in range(16):
         trap[at::step] = -5
     few = np.full(LARGE, np.nan, np.float32)
     few[[5, 70_000, 149_999]] = [1, np.inf, -1]
@@ -43,6 +44,7 @@ def orders() -> dict[str, NDArray[np.float32]]:
         "equal": np.zeros(LARGE, np.float32),
         "signs of zero": np.where(drawn > 0, np.float32(0), np.float32(-0.0)),
         "few values": np.round(drawn),
+        "alike side by side": np.repeat(drawn[::600], 600),
         "nan and inf": odd,
         "all nan": np.full(LARGE, np.nan, np.float32),
         "all inf": np.full(LARGE, np.inf, np.float32),
