@@ -1,6 +1,5 @@
 #include <cuda_runtime.h>
 
-#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -41,12 +40,22 @@ int device_of(const void* memory) {
 
 Memory::Memory(int device, std::size_t bytes, Stream stream) : device_(device), stream_(stream) {
   const CurrentDevice current(device);
+  const auto on = reinterpret_cast<cudaStream_t>(stream);
+  if (is_capturing(on)) throw CudaError("a result would be allocated during a capture; give out=");
   void* memory = nullptr;
-  check(cudaMallocAsync(&memory, bytes > 0 ? bytes : 1, reinterpret_cast<cudaStream_t>(stream)), "cudaMallocAsync");
+  check(cudaMallocAsync(&memory, bytes > 0 ? bytes : 1, on), "cudaMallocAsync");
   pointer_ = reinterpret_cast<std::uintptr_t>(memory);
 }
 
-Memory::~Memory() { cudaFreeAsync(reinterpret_cast<void*>(pointer_), reinterpret_cast<cudaStream_t>(stream_)); }
+Memory::~Memory() {
+  int before = 0;
+  ignore(cudaGetDevice(&before));
+  ignore(cudaSetDevice(device_));  // a default stream is that of the current device
+  // Another thread's default stream has no name here; the legacy one waits for it.
+  const auto on = reinterpret_cast<cudaStream_t>(stream_);
+  ignore(cudaFreeAsync(reinterpret_cast<void*>(pointer_), on == cudaStreamPerThread ? cudaStreamLegacy : on));
+  ignore(cudaSetDevice(before));
+}
 
 void copy_to_host(void* to, std::uintptr_t from, std::size_t bytes, int device, Stream stream) {
   const CurrentDevice current(device);
@@ -72,10 +81,13 @@ unsigned fetch(const unsigned* from, cudaStream_t stream) {
   return value;
 }
 
+void require_no_capture(cudaStream_t stream) {
+  if (is_capturing(stream)) throw CudaError("checked mode waits for its stream, which a capture forbids");
+}
+
 class ValueCheck {
  public:
   ValueCheck(Workspace& workspace, std::size_t count, const Launch& launch) : count_(count), launch_(launch) {
-    if (is_capturing(launch.stream)) throw CudaError("checked mode waits for its stream, which a capture forbids");
     workspace.checks.reserve(sizeof(unsigned), launch.stream);
     first_ = workspace.checks.as<unsigned>();
   }
@@ -136,6 +148,10 @@ struct Scorer::Impl {
     this->processors = static_cast<unsigned>(processors);
   }
 
+  ~Impl() { wait_for_device(device); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
   Launch launch(Stream stream) const { return {reinterpret_cast<cudaStream_t>(stream), processors}; }
 
   void require_eligible(const unsigned* found, std::size_t k, const Launch& launch) const {
@@ -147,8 +163,8 @@ struct Scorer::Impl {
 
   int device;
   unsigned processors = 0;
-  std::mutex mutex;                        // one caller queues at a time
-  std::map<Stream, Workspace> workspaces;  // of the streams seen
+  std::mutex mutex;  // one caller queues at a time
+  Workspaces workspaces;
 };
 
 Scorer::Scorer(int device) : impl_(std::make_unique<Impl>(device)) {}
@@ -162,7 +178,8 @@ void Scorer::score(const BlockFeatures& features, const ScoreParams& params, Tim
   const std::lock_guard lock(impl_->mutex);
   const CurrentDevice current(impl_->device);
   const Launch launch = impl_->launch(stream);
-  Workspace& workspace = impl_->workspaces[stream];
+  if (options.checked) require_no_capture(launch.stream);
+  Workspace& workspace = impl_->workspaces.of(launch.stream);
   const PreparedScore view = workspace.params(std::move(prepared), launch.stream).view(now);
   if (options.checked) require_values(features, view, workspace, launch);
   launch_score(features, view, out, launch);
@@ -175,7 +192,8 @@ void Scorer::select_k(const float* scores, std::size_t count, std::size_t k, con
   const std::lock_guard lock(impl_->mutex);
   const CurrentDevice current(impl_->device);
   const Launch launch = impl_->launch(stream);
-  Workspace& workspace = impl_->workspaces[stream];
+  if (options.checked) require_no_capture(launch.stream);
+  Workspace& workspace = impl_->workspaces.of(launch.stream);
   workspace.room.reserve(SelectionRoom(count, k).bytes, launch.stream);
   const unsigned* found = launch_select(scores, count, k, eligible, out, workspace.room.as<void>(), launch);
   if (options.checked) impl_->require_eligible(found, k, launch);
@@ -191,7 +209,8 @@ void Scorer::score_select(const BlockFeatures& features, const ScoreParams& para
   const std::lock_guard lock(impl_->mutex);
   const CurrentDevice current(impl_->device);
   const Launch launch = impl_->launch(stream);
-  Workspace& workspace = impl_->workspaces[stream];
+  if (options.checked) require_no_capture(launch.stream);
+  Workspace& workspace = impl_->workspaces.of(launch.stream);
   const PreparedScore view = workspace.params(std::move(prepared), launch.stream).view(now);
   workspace.room.reserve(SelectionRoom(features.count, k).bytes, launch.stream);
   if (options.checked) require_values(features, view, workspace, launch);

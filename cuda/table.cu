@@ -25,8 +25,8 @@ class Staging {
     check(cudaEventCreateWithFlags(&taken_, cudaEventDisableTiming), "cudaEventCreate");
   }
   ~Staging() {
-    if (taken_ != nullptr) cudaEventDestroy(taken_);
-    cudaFreeHost(host_);
+    if (taken_ != nullptr) ignore(cudaEventDestroy(taken_));
+    ignore(cudaFreeHost(host_));
   }
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
@@ -65,7 +65,15 @@ struct Table::Impl {
                memory.as<std::uint32_t>(4 * words),
                memory.as<std::uint8_t>(5 * words)};
     for (auto& each : staging) each = std::make_unique<Staging>();
+    check(cudaEventCreateWithFlags(&written, cudaEventDisableTiming), "cudaEventCreate");
+    check(cudaEventRecord(written, stream), "cudaEventRecord");
   }
+  ~Impl() {
+    wait_for_device(device);
+    if (written != nullptr) ignore(cudaEventDestroy(written));
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   int device;
   RowChanges changes;
@@ -73,6 +81,7 @@ struct Table::Impl {
   Columns columns{};
   std::array<std::unique_ptr<Staging>, 2> staging;
   std::size_t turn = 0;
+  cudaEvent_t written = nullptr;  // the columns, by the last stream that did
 };
 
 Table::Table(int device, std::size_t rows, Stream stream)
@@ -88,14 +97,19 @@ std::size_t Table::pending() const { return impl_->changes.pending().size(); }
 
 std::size_t Table::flush(Stream stream) {
   const CurrentDevice current(impl_->device);
+  const auto on = reinterpret_cast<cudaStream_t>(stream);
+  if (is_capturing(on)) throw CudaError("a flush sends what changes later, which a capture cannot keep");
   const std::span<const Change> all = impl_->changes.pending();
+  if (all.empty()) return 0;
+  check(cudaStreamWaitEvent(on, impl_->written, 0), "cudaStreamWaitEvent");
   std::size_t sent = 0;
   try {
     while (sent < all.size()) {
       const std::span<const Change> batch = all.subspan(sent, std::min(kBatch, all.size() - sent));
-      impl_->staging[impl_->turn++ % 2]->send(batch, impl_->columns, reinterpret_cast<cudaStream_t>(stream));
+      impl_->staging[impl_->turn++ % 2]->send(batch, impl_->columns, on);
       sent += batch.size();
     }
+    check(cudaEventRecord(impl_->written, on), "cudaEventRecord");
   } catch (...) {
     impl_->changes.sent(sent);
     throw;

@@ -68,10 +68,30 @@ const DeviceParams& Workspace::params(scoring::PreparedParams params, cudaStream
   params_.emplace_front(std::move(params), stream);
   std::size_t kept = 0;
   for (auto each = params_.begin(); each != params_.end();) {
-    const bool surplus = !each->captured && ++kept > kKept;
-    each = surplus ? params_.erase(each) : std::next(each);
+    if (each->captured || ++kept <= kKept) {
+      ++each;
+      continue;
+    }
+    each->release(stream);
+    each = params_.erase(each);
   }
   return params_.front();
+}
+
+Workspace& Workspaces::of(cudaStream_t stream) {
+  unsigned long long id = 0;
+  check(cudaStreamGetId(stream, &id), "cudaStreamGetId");
+  const auto handle = reinterpret_cast<std::uintptr_t>(stream);
+  const bool special = stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+  const auto [entry, is_new] = known_.try_emplace(special ? std::pair{std::uintptr_t{0}, id} : std::pair{handle, 0ULL});
+  Workspace& workspace = entry->second;
+  if (!is_new && workspace.stream_ != id) {
+    if (is_capturing(stream))
+      throw CudaError("the first call on a stream is in a capture; make the same call before it");
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+  workspace.stream_ = id;
+  return workspace;
 }
 
 }  // namespace kvopt::cuda

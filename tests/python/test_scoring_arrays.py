@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 import kvopt
 from kvopt.errors import ArrayError, ConfigError, DeviceError
-from kvopt.scoring.arrays import view_of
+from kvopt.scoring.arrays import CudaArray, view_of
+from kvopt.scoring.cuda import stream_of
 from scored import NOW, all_params, random_features
 
 PARAMS = all_params()["cost-per-age"]
@@ -41,6 +42,14 @@ class OnGpu:
             "data": (4096, False),
             "version": 3,
         } | described
+
+
+class NeedsGradients:
+    """Refuses to describe itself, as torch's tensors do that require gradients."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        raise RuntimeError("use detach()")
 
 
 def columns() -> dict[str, Any]:
@@ -101,6 +110,8 @@ BAD_FEATURES: dict[str, tuple[dict[str, Any], str]] = {
     "two devices": ({"cost": OnGpu((N,))}, "cost lies on a GPU, last_use on the CPU"),
     "strided on the gpu": ({"cost": OnGpu((N,), strides=(8,))}, "feature 'cost' is not C-contiguous"),
     "float64 on the gpu": ({"cost": OnGpu((N,), "<f8")}, "feature 'cost' is float64"),
+    "mask on the gpu": ({"cost": OnGpu((N,), mask=OnGpu((N,), "|b1"))}, "feature 'cost' has a mask"),
+    "gradients": ({"cost": NeedsGradients()}, "feature 'cost' cannot be shared: use detach"),
 }
 
 
@@ -171,6 +182,20 @@ def test_devices() -> None:
     np.testing.assert_array_equal(
         kvopt.score(columns(), PARAMS, NOW, device="cpu"), kvopt.score(columns(), PARAMS, NOW)
     )
+
+
+def test_the_stream_that_arrays_name() -> None:
+    def named(*streams: int | None) -> int:
+        arrays = {str(i): view_of("x", OnGpu((N,), stream=stream)) for i, stream in enumerate(streams)}
+        return stream_of(cast(dict[str, CudaArray], arrays))
+
+    assert named(None) == 0
+    assert named(None, 1) == 0  # how arrays write the legacy default stream
+    assert named(0, 1) == 0
+    assert named(2, None, 2) == 2
+    assert named(4096) == 4096
+    with pytest.raises(ArrayError, match=r"the arrays name the streams \[2, 4096\]; say stream="):
+        named(2, 4096)
 
 
 @pytest.mark.skipif(kvopt.build_info()["cuda"], reason="this build has CUDA kernels")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import kvopt
 from kvopt import _core, scoring
-from kvopt.errors import ConfigError
+from kvopt.errors import ArrayError, ConfigError
 from scored import NOW, all_params, random_features
 
 INSTRUCTIONS = _core.scoring_instructions()
@@ -99,6 +99,43 @@ def test_fused_is_selection_of_the_scores(name: str) -> None:
     chosen = kvopt.score_select(columns, params, NOW, 700, eligible=eligible)
     np.testing.assert_array_equal(chosen, [lowest(row, 700, eligible) for row in scores])
     np.testing.assert_array_equal(kvopt.select_k(scores, 700, eligible=eligible.view(np.uint8)), chosen)
+
+
+def test_out_takes_the_choice() -> None:
+    columns = random_features(3000, seed=9)
+    params = all_params()["asymcache"]
+    wanted = kvopt.score_select(columns, params, NOW, 40)
+    out = np.zeros((3, 40), np.int64)
+    assert kvopt.score_select(columns, params, NOW, 40, out=out) is out
+    np.testing.assert_array_equal(out, wanted)
+    scores = kvopt.score(columns, params, NOW)
+    out[:] = 0
+    assert kvopt.select_k(scores, 40, out=out) is out
+    np.testing.assert_array_equal(out, wanted)
+    one = np.zeros(40, np.int64)
+    assert kvopt.select_k(scores[1], 40, out=one) is one
+    np.testing.assert_array_equal(one, wanted[1])
+
+
+def test_out_that_does_not_fit() -> None:
+    columns = random_features(50, seed=9)
+    scores = kvopt.score(columns, scoring.recency(), NOW)
+    mask = np.ones(320, np.uint8)
+    read_only = np.zeros((1, 5), np.int64)
+    read_only.flags.writeable = False
+    for out, message in (
+        (np.zeros((1, 5), np.int32), "out is int32; it must be int64"),
+        (np.zeros((1, 4), np.int64), r"out has the shape \(1, 4\); it must be \(1, 5\)"),
+        (np.zeros((1, 10), np.int64)[:, ::2], "out is not C-contiguous"),
+        (read_only, "out is read-only"),
+        (mask[:40].view(np.int64)[None], "out shares memory with eligible"),
+    ):
+        with pytest.raises(ArrayError, match=message):
+            kvopt.select_k(scores, 5, eligible=mask[:50], out=out)
+        with pytest.raises(ArrayError, match=message):
+            kvopt.score_select(columns, scoring.recency(), NOW, 5, eligible=mask[:50], out=out)
+    with pytest.raises(ArrayError, match=r"out has the shape \(1, 5\); it must be \(5\)"):
+        kvopt.select_k(scores[0], 5, out=np.zeros((1, 5), np.int64))
 
 
 def test_more_than_there_are() -> None:

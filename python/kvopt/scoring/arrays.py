@@ -49,8 +49,9 @@ def view_of(name: str, value: Any) -> View:
     """The same memory. Raises ArrayError for what is no array, cannot be shared, or is not C-contiguous."""
     if isinstance(value, CudaArray):
         return value
-    if hasattr(value, "__cuda_array_interface__"):
-        return _cuda_view(name, value)
+    described = _cuda_interface(name, value)
+    if described is not None:
+        return _cuda_view(name, value, described)
     if isinstance(value, np.ndarray):
         array: NDArray[Any] = value
     elif hasattr(value, "__dlpack__"):
@@ -89,9 +90,18 @@ def _from_dlpack(name: str, value: Any) -> NDArray[Any]:
     return array
 
 
-def _cuda_view(name: str, value: Any) -> CudaArray:
-    described = value.__cuda_array_interface__
+def _cuda_interface(name: str, value: Any) -> dict[str, Any] | None:
+    try:
+        described: dict[str, Any] | None = getattr(value, "__cuda_array_interface__", None)
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:  # as torch says that a tensor requires gradients
+        raise ArrayError(f"{name} cannot be shared: {error}") from error
+    return described
+
+
+def _cuda_view(name: str, value: Any, described: dict[str, Any]) -> CudaArray:
     pointer, read_only = described["data"]
+    if described.get("mask") is not None:
+        raise ArrayError(f"{name} has a mask; it must be a plain array")
     shape = tuple(int(n) for n in described["shape"])
     dtype = np.dtype(described["typestr"])
     strides = described.get("strides")

@@ -36,9 +36,11 @@ class CpuScoring:
         _core.score(dict(columns), params.native(), now, out, threads=self.threads, checked=checked)
         return out
 
-    def select_k(self, scores: NDArray[np.float32], k: int, eligible: NDArray[Any] | None) -> NDArray[np.int64]:
+    def select_k(
+        self, scores: NDArray[np.float32], k: int, eligible: NDArray[Any] | None, out: NDArray[np.int64] | None
+    ) -> NDArray[np.int64]:
         """Indices [P, k] of scores [P, N]."""
-        return _core.select_k(scores, k, eligible, threads=self.threads).astype(np.int64)
+        return _as_int64(_core.select_k(scores, k, eligible, threads=self.threads), out)
 
     def score_select(
         self,
@@ -47,6 +49,7 @@ class CpuScoring:
         now: float,
         k: int,
         eligible: NDArray[Any] | None,
+        out: NDArray[np.int64] | None,
         *,
         checked: bool,
     ) -> NDArray[np.int64]:
@@ -54,4 +57,11 @@ class CpuScoring:
         chosen = _core.score_select(
             dict(columns), params.native(), now, k, eligible, threads=self.threads, checked=checked
         )
+        return _as_int64(chosen, out)
+
+
+def _as_int64(chosen: NDArray[np.uint32], out: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    if out is None:
         return chosen.astype(np.int64)
+    out[...] = chosen
+    return out

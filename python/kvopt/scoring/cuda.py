@@ -11,6 +11,7 @@ import numpy as np
 from kvopt import _core
 from kvopt.errors import ArrayError, DeviceError
 from kvopt.scoring.arrays import CudaArray
+from kvopt.scoring.device import cuda_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kvopt.scoring.params import ScoreParams
 
 _LEGACY_STREAM = 0
+_LEGACY_STREAM_OF_ARRAYS = 1  # how __cuda_array_interface__ writes it
 
 
 class DeviceArray:
@@ -27,11 +29,15 @@ class DeviceArray:
     owns the stream.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: type[np.generic], device: int, stream: int) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], dtype: type[np.generic], device: int, stream: int, owner: Any = None
+    ) -> None:
+        """`owner`: what keeps the stream alive, on which the memory is freed. Raises DeviceError."""
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.device = device
         self.stream = stream
+        self._stream_owner = owner
         self._memory = _core.CudaMemory(device, int(np.prod(shape)) * self.dtype.itemsize, stream)
         self.address: int = self._memory.address
 
@@ -43,7 +49,7 @@ class DeviceArray:
             "typestr": self.dtype.str,
             "data": (self.address, False),
             "strides": None,
-            "stream": self.stream or 1,  # 1 is how the interface writes the legacy default stream
+            "stream": self.stream or _LEGACY_STREAM_OF_ARRAYS,
         }
 
     def __getitem__(self, row: int) -> DeviceArray:
@@ -71,8 +77,8 @@ class DeviceArray:
 class CudaScoring:
     """:class:`~kvopt.scoring.device.Scoring` for arrays on one GPU."""
 
-    def __init__(self, arrays: Mapping[str, CudaArray], stream: int | None) -> None:
-        """Raises ArrayError for arrays of several GPUs, DeviceError without a driver."""
+    def __init__(self, arrays: Mapping[str, CudaArray], stream: Any) -> None:
+        """`stream`: as score() takes it. Raises ArrayError for arrays of several GPUs, DeviceError without a driver."""
         unavailable = _core.cuda_unavailable()
         if unavailable:
             raise DeviceError(f"no GPU can be used: {unavailable}")
@@ -84,7 +90,9 @@ class CudaScoring:
             places = ", ".join(f"{name} on {device}" for name, device in devices.items())
             raise ArrayError(f"the arrays lie on several GPUs ({places}); all must lie on one")
         self.device = next(iter(devices.values()), 0)
-        self.stream = stream if stream is not None else _stream_of(arrays)
+        address = cuda_stream(stream)
+        self.stream = address if address is not None else stream_of(arrays)
+        self._stream_owner = stream
         self.scorer = _scorer(self.device)
 
     def score(
@@ -93,17 +101,18 @@ class CudaScoring:
         """Scores [P, N]."""
         count = _count(columns)
         target = out if out is not None else self._result((params.sets, count), np.float32)
-        address = target.address if isinstance(target, DeviceArray) else target.pointer
         native = params.native()
-        self.scorer.score(_addresses(columns), count, native, now, address, self.stream, checked=checked)
+        self.scorer.score(_addresses(columns), count, native, now, _address(target), self.stream, checked=checked)
         return target
 
-    def select_k(self, scores: CudaArray, k: int, eligible: CudaArray | None) -> DeviceArray:
+    def select_k(
+        self, scores: CudaArray, k: int, eligible: CudaArray | None, out: CudaArray | None
+    ) -> DeviceArray | CudaArray:
         """Indices [P, k] of scores [P, N]."""
         sets, count = scores.shape
-        chosen = self._result((sets, k), np.int64)
-        self.scorer.select_k(scores.pointer, sets, count, k, _address(eligible), chosen.address, self.stream)
-        return chosen
+        target = out if out is not None else self._result((sets, k), np.int64)
+        self.scorer.select_k(scores.pointer, sets, count, k, _address(eligible), _address(target), self.stream)
+        return target
 
     def score_select(
         self,
@@ -112,11 +121,12 @@ class CudaScoring:
         now: float,
         k: int,
         eligible: CudaArray | None,
+        out: CudaArray | None,
         *,
         checked: bool,
-    ) -> DeviceArray:
+    ) -> DeviceArray | CudaArray:
         """Indices [P, k]."""
-        chosen = self._result((params.sets, k), np.int64)
+        target = out if out is not None else self._result((params.sets, k), np.int64)
         self.scorer.score_select(
             _addresses(columns),
             _count(columns),
@@ -124,14 +134,14 @@ class CudaScoring:
             now,
             k,
             _address(eligible),
-            chosen.address,
+            _address(target),
             self.stream,
             checked=checked,
         )
-        return chosen
+        return target
 
     def _result(self, shape: tuple[int, ...], dtype: type[np.generic]) -> DeviceArray:
-        return DeviceArray(shape, dtype, self.device, self.stream)
+        return DeviceArray(shape, dtype, self.device, self.stream, self._stream_owner)
 
 
 @cache
@@ -140,20 +150,23 @@ def _scorer(device: int) -> _core.CudaScorer:
     return _core.CudaScorer(device)
 
 
-def _stream_of(arrays: Mapping[str, CudaArray]) -> int:
+def stream_of(arrays: Mapping[str, CudaArray]) -> int:
     """The one stream that the arrays name, else the legacy default, which waits for all blocking ones."""
-    named = {array.stream for array in arrays.values() if array.stream is not None}
+    named = {array.stream or _LEGACY_STREAM_OF_ARRAYS for array in arrays.values() if array.stream is not None}
     if len(named) > 1:
         raise ArrayError(f"the arrays name the streams {sorted(named)}; say stream= and make it wait for them")
-    return named.pop() if named else _LEGACY_STREAM
+    stream = named.pop() if named else _LEGACY_STREAM
+    return _LEGACY_STREAM if stream == _LEGACY_STREAM_OF_ARRAYS else stream
 
 
 def _count(columns: Mapping[str, CudaArray]) -> int:
     return next(iter(columns.values())).shape[-1]
 
 
-def _address(array: CudaArray | None) -> int:
-    return 0 if array is None else array.pointer
+def _address(array: CudaArray | DeviceArray | None) -> int:
+    if array is None:
+        return 0
+    return array.address if isinstance(array, DeviceArray) else array.pointer
 
 
 def _addresses(columns: Mapping[str, CudaArray]) -> dict[str, tuple[int, int]]:

@@ -23,12 +23,20 @@ class Scoring(Protocol):
         """Scores [P, N], written to `out` or, where that is None, to a new array, which is returned."""
         ...
 
-    def select_k(self, scores: Any, k: int, eligible: Any) -> Any:
-        """Indices int64 [P, k] of scores [P, N]; `eligible` [N] of bool or uint8, or None."""
+    def select_k(self, scores: Any, k: int, eligible: Any, out: Any) -> Any:
+        """Indices int64 [P, k] of scores [P, N]; `eligible` [N] of bool or uint8, or None; `out` as in score()."""
         ...
 
     def score_select(
-        self, columns: Mapping[str, Any], params: ScoreParams, now: float, k: int, eligible: Any, *, checked: bool
+        self,
+        columns: Mapping[str, Any],
+        params: ScoreParams,
+        now: float,
+        k: int,
+        eligible: Any,
+        out: Any,
+        *,
+        checked: bool,
     ) -> Any:
         """Indices int64 [P, k]."""
         ...
@@ -56,7 +64,7 @@ def scoring_on(device: str, arrays: Mapping[str, View | None], threads: int, str
         require_cuda()
         from kvopt.scoring.cuda import CudaScoring
 
-        return CudaScoring(on_gpu, cuda_stream(stream))
+        return CudaScoring(on_gpu, stream)
     if stream is not None:
         raise ConfigError("a stream is given; arrays of the CPU have none")
     return CpuScoring(threads)

@@ -39,7 +39,8 @@ class DeviceTable:
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise ConfigError(f"rows is {rows!r}; it must be a whole number of at least 1")
         self.rows = rows
-        self._table = _core.CudaTable(gpu, rows, cuda_stream(stream) or 0)
+        self._stream = cuda_stream(stream) or 0
+        self._table = _core.CudaTable(gpu, rows, self._stream)
 
     def update(self, rows: ArrayLike, **columns: ArrayLike) -> None:
         """Notes new features of some rows: all of `last_use`, `cost`, `pace`, `hits`, `depth` and `class_`.
@@ -59,14 +60,24 @@ class DeviceTable:
         return self._table.pending
 
     def flush(self, *, stream: Any = None) -> int:
-        """Queues what changed on the stream; returns how many rows. Raises DeviceError."""
-        return self._table.flush(cuda_stream(stream) or 0)
+        """Queues what changed on the stream, behind earlier flushes on others; returns how many rows.
+
+        Raises DeviceError, in a capture too.
+        """
+        on = cuda_stream(stream) or 0
+        sent = self._table.flush(on)
+        if sent:
+            self._stream = on
+        return sent
 
     def features(self) -> dict[str, CudaArray]:
-        """Columns that :func:`~kvopt.scoring.score` takes; they stay where they are as long as the table lives."""
+        """Columns that :func:`~kvopt.scoring.score` takes; they stay where they are as long as the table lives.
+
+        They name the stream of the last flush, on which scores run that are told no other.
+        """
         addresses = self._table.addresses()
         return {
-            name: CudaArray(addresses[name], (self.rows,), np.dtype(dtype), False, None, self)
+            name: CudaArray(addresses[name], (self.rows,), np.dtype(dtype), False, self._stream, self)
             for name, dtype in _COLUMNS.items()
         }
 

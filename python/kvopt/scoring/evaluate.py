@@ -56,13 +56,20 @@ def score(
     _require_whole("threads", threads, 1, _MOST_THREADS)
     scoring = scoring_on(device, {**columns, "out": target}, threads, stream)
     if target is not None:
-        _require_out(target, (params.sets, _count(columns)), columns)
+        _require_out(target, np.float32, (params.sets, _count(columns)), _inputs(columns, None))
     scores = scoring.score(columns, params, now, target, checked=checked)
     return scores if out is None else out
 
 
 def select_k(
-    scores: Any, k: int, *, eligible: Any = None, device: str = "auto", stream: Any = None, threads: int = 1
+    scores: Any,
+    k: int,
+    *,
+    eligible: Any = None,
+    out: Any = None,
+    device: str = "auto",
+    stream: Any = None,
+    threads: int = 1,
 ) -> Any:
     """Indices of the k lowest scores, lowest first, ties by index: `np.argsort(scores, kind="stable")[:k]`.
 
@@ -70,8 +77,8 @@ def select_k(
     eligible.
 
     `scores`: float32 [N], or [P, N], of which each row is a choice of its own; the result is [k] or [P, k]. `eligible`:
-    bool or uint8 [N]; where it is 0, a block is left out. NaN comes last. Raises ArrayError, ConfigError (more than are
-    eligible) or DeviceError.
+    bool or uint8 [N]; where it is 0, a block is left out. NaN comes last. `out`: int64 of the result's shape,
+    written to and returned; else a new array. Raises ArrayError, ConfigError (more than are eligible) or DeviceError.
     """
     view = view_of("scores", scores)
     flat = view.ndim == 1
@@ -79,8 +86,14 @@ def select_k(
     mask = _mask(eligible, view.shape[-1])
     _require_whole("k", k, 0, view.shape[-1])
     _require_whole("threads", threads, 1, _MOST_THREADS)
-    scoring = scoring_on(device, {"scores": view, "eligible": mask}, threads, stream)
-    chosen = scoring.select_k(view[None] if flat else view, k, mask)
+    target = None if out is None else view_of("out", out)
+    scoring = scoring_on(device, {"scores": view, "eligible": mask, "out": target}, threads, stream)
+    if target is not None:
+        _require_out(target, np.int64, (k,) if flat else (view.shape[0], k), _inputs({}, mask) | {"scores": view})
+        target = target[None] if flat else target
+    chosen = scoring.select_k(view[None] if flat else view, k, mask, target)
+    if out is not None:
+        return out
     return chosen[0] if flat else chosen
 
 
@@ -91,6 +104,7 @@ def score_select(
     k: int,
     *,
     eligible: Any = None,
+    out: Any = None,
     device: str = "auto",
     stream: Any = None,
     threads: int = 1,
@@ -104,8 +118,12 @@ def score_select(
     mask = _mask(eligible, _count(columns))
     _require_whole("k", k, 0, _count(columns))
     _require_whole("threads", threads, 1, _MOST_THREADS)
-    scoring = scoring_on(device, {**columns, "eligible": mask}, threads, stream)
-    return scoring.score_select(columns, params, now, k, mask, checked=checked)
+    target = None if out is None else view_of("out", out)
+    scoring = scoring_on(device, {**columns, "eligible": mask, "out": target}, threads, stream)
+    if target is not None:
+        _require_out(target, np.int64, (params.sets, k), _inputs(columns, mask))
+    chosen = scoring.score_select(columns, params, now, k, mask, target, checked=checked)
+    return chosen if out is None else out
 
 
 def _columns(features: Mapping[str, Any]) -> dict[str, View]:
@@ -141,11 +159,17 @@ def _require_whole(name: str, value: int, least: int, most: int) -> None:
         raise ConfigError(f"{name} is {value!r}; it must be a whole number from {least} to {most}")
 
 
-def _require_out(out: View, shape: tuple[int, int], columns: Mapping[str, View]) -> None:
-    require("out", out, (np.float32,), shape)
+def _inputs(columns: Mapping[str, View], mask: View | None) -> dict[str, View]:
+    """By the names that messages have for them."""
+    named = {f"feature {name!r}": column for name, column in columns.items()}
+    return named if mask is None else {**named, "eligible": mask}
+
+
+def _require_out(out: View, dtype: type[np.generic], shape: tuple[int, ...], inputs: Mapping[str, View]) -> None:
+    require("out", out, (dtype,), shape)
     writable = out.writable if isinstance(out, CudaArray) else out.flags.writeable
     if not writable:
         raise ArrayError("out is read-only")
-    for name, column in columns.items():
-        if isinstance(out, np.ndarray) and isinstance(column, np.ndarray) and np.may_share_memory(out, column):
-            raise ArrayError(f"out shares memory with feature {name!r}")
+    for name, array in inputs.items():
+        if isinstance(out, np.ndarray) and isinstance(array, np.ndarray) and np.may_share_memory(out, array):
+            raise ArrayError(f"out shares memory with {name}")
