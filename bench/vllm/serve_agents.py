@@ -109,9 +109,7 @@ def serve(variant: str, load: Load, seed: int, log: Path | None) -> list[Answere
             client.ask(warming)
             client.answered.clear()
             others = threading.Thread(target=chat, args=(client, load, seed, ended))
-            agents = [
-                threading.Thread(target=work, args=(client, load, seed, number)) for number in range(load.agents)
-            ]
+            agents = [threading.Thread(target=work, args=(client, load, seed, number)) for number in range(load.agents)]
             for thread in [others, *agents]:
                 thread.start()
             for thread in agents:

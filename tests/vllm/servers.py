@@ -105,3 +105,11 @@ class Server:
             return response.status, response.read().decode()
         finally:
             connection.close()
+
+
+def until(what: Any, wanted: Any, seconds: float = 15.0) -> Any:
+    """What `what()` gives once it is `wanted`, or at last."""
+    deadline = time.monotonic() + seconds
+    while (found := what()) != wanted and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvopt.workload import read_trace
-from servers import Server
+from servers import Server, until
 from vllm_copies import PATCH
 
 pytestmark = pytest.mark.slow
@@ -43,14 +42,6 @@ def servers(
     finally:
         for server in made.values():
             server.stop()
-
-
-def until(what: Any, wanted: Any, seconds: float = 15.0) -> Any:
-    """What `what()` gives once it is `wanted`, or at last."""
-    deadline = time.monotonic() + seconds
-    while (found := what()) != wanted and time.monotonic() < deadline:
-        time.sleep(0.2)
-    return found
 
 
 @pytest.mark.parametrize(

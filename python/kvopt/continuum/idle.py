@@ -71,6 +71,7 @@ class IdleSessions:
             now,
             lease=when == "always" or (when == "scarce" and decision.numbers["price"] > 0.0),
             priority=record.priority,
+            priority_ttl=record.ttl,
             lifetime=record.lifetime,
             ranges=record.token_ranges,
             block_tokens=self._options.block_tokens,

@@ -99,13 +99,15 @@ class RetentionManager:
         *,
         lease: bool = False,
         priority: int | None = None,
+        priority_ttl: float | None = None,
         lifetime: Literal["fixed", "refresh"] = "fixed",
         ranges: Sequence[RetentionRange] = (),
         block_tokens: int = 16,
     ) -> Protection | None:
         """Do as decided for a session whose request still holds its blocks; `lease` allows one. None: not kept.
 
-        `priority` replaces the one that follows from the value; `ranges` of tokens replace it where they apply.
+        `priority` replaces the one that follows from the value, for `priority_ttl` seconds or as long as decided;
+        `ranges` of tokens replace it where they apply.
         """
         if session in self._protected:
             self.release(session, now, "replaced")
@@ -118,12 +120,13 @@ class RetentionManager:
         level = self._priority(decision.value, footprint) if priority is None else priority
         if priority is None and self._pool.weighs:
             level = DEFAULT_PRIORITY
+        lasting = decision.ttl if priority is None or priority_ttl is None else priority_ttl
         protection = Protection(footprint, decision.value, now + decision.ttl, level)
         self._charge(protection)
-        self._retain(handle, footprint.shared, footprint.blocks, level, decision.ttl, now, lifetime)
-        if footprint.shared > 0:
+        self._retain(handle, footprint.shared, footprint.blocks, level, lasting, now, lifetime)
+        if footprint.shared > 0 and level != DEFAULT_PRIORITY:  # which would end what another session set there
             head = self._heads.get(footprint.group) if footprint.group is not None else None
-            best = (level, decision.ttl) if head is None else (head.priority, head.until - now)
+            best = (level, lasting) if head is None else (head.priority, head.until - now)
             self._retain(handle, 0, footprint.shared, *best, now, lifetime)
         if ranges:
             self._retain_ranges(handle, footprint, ranges, block_tokens, lifetime, now)

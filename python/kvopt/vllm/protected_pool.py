@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from kvopt.continuum.pool import weighs_returns
@@ -17,6 +20,16 @@ from kvopt.errors import LeaseError
 from kvopt.policies.retention import DEFAULT_PRIORITY
 
 Handle = list[list[Any]]
+
+
+@dataclass(slots=True)
+class _Priority:
+    """One that was set on some blocks, until it ends; `refresh`: a hit begins its `duration` anew."""
+
+    blocks: list[Any]
+    until: float
+    duration: float
+    refresh: bool
 
 
 class VllmProtectedPool:
@@ -40,7 +53,9 @@ class VllmProtectedPool:
         self._leases: dict[int, tuple[list[Any], Any]] = {}
         self._pinned: Counter[int] = Counter()
         self._numbers = itertools.count(1)
-        self._ends: list[tuple[float, int, list[Any]]] = []  # of priorities
+        self._priorities: dict[int, _Priority] = {}
+        self._refreshing = 0  # how many of them a hit begins anew
+        self._ends: list[tuple[float, int]] = []  # when which of them may end
         self._newest: dict[int, int] = {}  # block to the number of its last priority
 
     @property
@@ -96,21 +111,41 @@ class VllmProtectedPool:
         lifetime: Literal["fixed", "refresh"],
         now: float,
     ) -> None:
-        """Set the priority of some blocks for `duration` seconds; a session's next turn sets it anew either way."""
+        """See :class:`kvopt.continuum.pool.ProtectedPool`. Blocks without content are left out."""
         chosen = [block for group in handle for block in group[first : first + blocks]]
         if not chosen or self._native is None:
             return
         self._native.set_priority(chosen, priority)
-        number = next(self._numbers)
-        self._newest.update((block.block_id, number) for block in chosen)
-        if duration < float("inf"):
-            heapq.heappush(self._ends, (now + duration, number, chosen))
+        if duration < math.inf:
+            number = next(self._numbers)
+            self._newest.update((block.block_id, number) for block in chosen)
+            self._priorities[number] = _Priority(chosen, now + duration, duration, lifetime == "refresh")
+            self._refreshing += lifetime == "refresh"
+            heapq.heappush(self._ends, (now + duration, number))
+        else:
+            for block in chosen:
+                self._newest.pop(block.block_id, None)
+
+    def hit(self, blocks: Iterable[Any], now: float) -> None:
+        """A request found these blocks cached: priorities with the lifetime "refresh" on them begin anew."""
+        if not self._refreshing:
+            return
+        for number in {self._newest.get(block.block_id, -1) for block in blocks}:
+            priority = self._priorities.get(number)
+            if priority is not None and priority.refresh:
+                priority.until = max(priority.until, now + priority.duration)
 
     def expire(self, now: float) -> None:
         """Give blocks whose priority has ended the default one, where they hold their content still."""
         while self._ends and self._ends[0][0] <= now:
-            _, number, blocks = heapq.heappop(self._ends)
-            ended = [block for block in blocks if self._newest.get(block.block_id) == number]
+            number = heapq.heappop(self._ends)[1]
+            priority = self._priorities[number]
+            if priority.until > now:
+                heapq.heappush(self._ends, (priority.until, number))
+                continue
+            del self._priorities[number]
+            self._refreshing -= priority.refresh
+            ended = [block for block in priority.blocks if self._newest.get(block.block_id) == number]
             for block in ended:
                 del self._newest[block.block_id]
             cached = [block for block in ended if block.block_hash is not None]
@@ -119,6 +154,8 @@ class VllmProtectedPool:
 
     def forget(self) -> None:
         """Drop all deadlines, after the pool was cleared."""
+        self._priorities.clear()
+        self._refreshing = 0
         self._ends.clear()
         self._newest.clear()
 

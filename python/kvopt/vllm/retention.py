@@ -58,7 +58,11 @@ class Retention:
             self.coordinator.arrival(view.request_id, event.now, self._record(view), blocks=self._blocks(view))
         elif isinstance(event, seen.Scheduled):
             request_id = event.request.request_id
-            self.coordinator.hit(request_id, event.now, event.hit_tokens // self._block_tokens)
+            hit = event.hit_tokens // self._block_tokens
+            if hit:
+                handle = self.pool.handle_of(self._manager, request_id)
+                self.pool.hit((block for group in handle for block in group[:hit]), event.now)
+            self.coordinator.hit(request_id, event.now, hit)
             self.coordinator.scheduled(request_id, event.now)
             self._running.add(request_id)
         elif isinstance(event, seen.Preempted):
