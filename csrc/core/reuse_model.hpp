@@ -85,16 +85,32 @@ class ReuseModel {
   // Counts a request: the past is forgotten, and the classes that are due are refreshed.
   void end_request();
 
-  // Between the lower edges of two bins it is in proportion; without a branch, as leaves are looked at in loops.
-  float index(std::uint32_t cls, float age) const {
-    const auto bits = std::bit_cast<std::uint32_t>(age);
-    const auto bin = static_cast<std::int32_t>(bits >> kShift) - kFirst;
-    const float past = static_cast<float>(bits & ((1U << kShift) - 1)) * (bin > 0 ? 1.0F / (1U << kShift) : 0.0F);
+  // Between the lower edges of two bins it is in proportion. Of many at once, in loops that become vector instructions.
+  template <std::size_t n>
+  std::array<float, n> index(const std::array<std::uint32_t, n>& cls, const std::array<float, n>& age) const {
     constexpr auto kLast = static_cast<std::int32_t>(kBins) - 1;
-    const float* index = indexes_[cls].data();
-    const float here = index[std::clamp(bin, 0, kLast)];
-    return here + (index[std::clamp(bin + 1, 0, kLast)] - here) * past;
+    std::array<std::uint32_t, n> here;
+    std::array<std::uint32_t, n> above;
+    std::array<float, n> past;
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto bits = std::bit_cast<std::int32_t>(age[i]);
+      const std::int32_t bin = (bits >> kShift) - kFirst;
+      here[i] = cls[i] * kBins + static_cast<std::uint32_t>(std::min(std::max(bin, 0), kLast));
+      above[i] = cls[i] * kBins + static_cast<std::uint32_t>(std::min(std::max(bin + 1, 0), kLast));
+      const std::int32_t rest = bits & ((1 << kShift) - 1) & (bin > 0 ? -1 : 0);
+      past[i] = static_cast<float>(rest) * (1.0F / (1U << kShift));
+    }
+    const float* indexes = indexes_.data()->data();
+    std::array<float, n> low;
+    std::array<float, n> high;
+    for (std::size_t i = 0; i < n; ++i) {
+      low[i] = indexes[here[i]];
+      high[i] = indexes[above[i]];
+    }
+    for (std::size_t i = 0; i < n; ++i) low[i] += (high[i] - low[i]) * past[i];
+    return low;
   }
+  float index(std::uint32_t cls, float age) const { return index(std::array{cls}, std::array{age}).front(); }
   const float* indexes(std::uint32_t cls) const { return indexes_[cls].data(); }
   // How many events have returned in all.
   double returns() const { return returns_; }
