@@ -11,24 +11,20 @@ from __future__ import annotations
 
 import gc
 import json
-import shutil
 import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 import pytest
 from benchmark_fixture import Benchmark
+from native_programs import programs
 from pool_load import Keys, block_keys
 
-from kvopt import config
 from kvopt._core import BlockPool
 
-PROGRAM = Path(__file__).parent / "cpp"
 POOLS = (10_000, 100_000, 1_000_000)
 ROUNDS = {64: 3_000, 2_000: 500}
 """Blocks of a request, and how often each call is timed."""
@@ -97,26 +93,10 @@ class Twin:
         }
 
 
-@pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """bench/cpp, built against the installed package."""
-    beside = Path(sys.executable).parent
-    cmake = shutil.which("cmake", path=f"{beside}") or shutil.which("cmake")
-    if cmake is None or not config.cmake_dir().is_dir():
-        pytest.skip("the program in C++ needs CMake, a compiler and an installed kvopt")
-    build = tmp_path_factory.mktemp("native")
-    for command in (
-        [cmake, "-S", PROGRAM, "-B", build, f"-Dkvopt_DIR={config.cmake_dir()}", "--log-level=WARNING"],
-        [cmake, "--build", build],
-    ):
-        subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL, timeout=300)
-    return build / "pool_calls"
-
-
 @pytest.mark.parametrize("blocks", ROUNDS)
 @pytest.mark.parametrize("capacity", POOLS)
-def test_calls(benchmark: Benchmark, program: Path, capacity: int, blocks: int) -> None:
-    command = [str(program), str(capacity), str(blocks), str(ROUNDS[blocks])]
+def test_calls(benchmark: Benchmark, capacity: int, blocks: int) -> None:
+    command = [str(programs() / "pool_calls"), str(capacity), str(blocks), str(ROUNDS[blocks])]
     said = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout)
     twin = Twin(capacity, blocks)
     gc.collect()

@@ -142,6 +142,17 @@ def interface_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
         yield table(head, rows)
 
 
+def stall_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
+    rows = [
+        (info["trace"], info["policy"], hook, *(f"{t[key] / 1e3:,.2f}" for key in ("p50", "p999", "max")))
+        for info, _ in of_question(benchmarks, "stalls")
+        for hook, t in info["calls"].items()
+    ]
+    if rows:
+        yield "### Single hooks of a policy over a replay, µs of CPU time\n"
+        yield table(("trace", "policy", "hook", "p50", "p99.9", "max"), rows)
+
+
 def memory_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
     rows = []
     for info, _ in of_question(benchmarks, "replay memory"):
@@ -224,6 +235,7 @@ def main(paths: list[str]) -> None:
         capacity_table,
         pool_table,
         interface_table,
+        stall_table,
         memory_table,
         simulate_table,
         scoring_table,
