@@ -28,14 +28,14 @@ VARIANTS: dict[str, dict[str, Any] | None] = {
 }
 """Options of KVopt for each server that is compared; None for vLLM alone."""
 MODEL = {
-    "hidden_size": 384,
-    "intermediate_size": 1024,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 6,
+    "hidden_size": 256,
+    "intermediate_size": 704,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "head_dim": 64,
 }
-PREFILL = {"k0": 10.0, "k1": 0.2, "k3": 1e-5}
+PREFILL = {"k0": 10.0, "k1": 0.12, "k3": 4e-6}
 """Milliseconds that such a model takes on two busy cores, about."""
 
 
@@ -52,12 +52,12 @@ class Load:
         blocks: in the server's pool.
     """
 
-    agents: int = 16
+    agents: int = 12
     conversations: int = 2
     system: int = 256
-    pause: float = 0.8
-    chats: float = 0.5
-    blocks: int = 500
+    pause: float = 1.0
+    chats: float = 2.0
+    blocks: int = 400
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -66,13 +66,13 @@ class Load:
             "block_size": BLOCK,
             "num_gpu_blocks_override": self.blocks,
             "max_model_len": LONGEST,
-            "max_num_seqs": self.agents,
+            "max_num_seqs": 16,
         }
 
 
 @dataclass(frozen=True)
 class Question:
-    """One request: its prompt, the answer that it is given, and how many of the prompt's tokens were sent or got before."""
+    """One request, the answer that it is given, and how many of the prompt's tokens were sent or received before."""
 
     agent: bool
     prompt: list[int]

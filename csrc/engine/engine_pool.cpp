@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/explain.hpp"
+#include "core/shadow_comparison.hpp"
 #include "engine/block_key.hpp"
 #include "engine/engine_pool_storage.hpp"
 #include "engine/lru_order.hpp"
@@ -152,6 +153,12 @@ Policy& EnginePool::learner() const {
 
 std::string EnginePool::save_state() const { return learner().save_state(); }
 void EnginePool::load_state(std::string_view state) { learner().load_state(state); }
+
+std::optional<ShadowComparison> EnginePool::compare_with_lru() const {
+  const auto* policy = dynamic_cast<const ComparesWithLru*>(storage_->order->policy());
+  if (policy == nullptr) return std::nullopt;
+  return policy->compare_with_lru();
+}
 
 std::vector<BlockValue> EnginePool::explain(Time now) const {
   const Policy* policy = storage_->order->policy();

@@ -10,6 +10,7 @@
 
 #include "core/learned_state.hpp"
 #include "core/reuse_learner.hpp"
+#include "core/shadow_comparison.hpp"
 #include "core/shadow_guard.hpp"
 #include "core/victim_scan.hpp"
 #include "policies/builtin.hpp"
@@ -54,7 +55,7 @@ ReuseLearner::Options options_of(std::span<const double> p) {
           .paced = p[kPace] != 0};
 }
 
-class CostAware final : public Policy {
+class CostAware final : public Policy, public ComparesWithLru {
  public:
   explicit CostAware(std::span<const double> p)
       : parameters_(p.begin(), p.end()),
@@ -74,7 +75,7 @@ class CostAware final : public Policy {
     const RunId changed = learner_->hit(hit, info, [&](std::span<const RunId> together, double in_lru) {
       double cost = 0;
       for (const RunId r : together) cost += stretch_cost(runs_->depth[r], runs_->length[r]);
-      guard_.count(cost, cost * in_lru);
+      saved(cost, cost * in_lru);
       guard_.ask(cost);
     });
     if (changed != kNoRun && scan_->contains(changed)) {
@@ -87,7 +88,7 @@ class CostAware final : public Policy {
   void on_stored(std::span<const RunId> stored, const RequestInfo& info) override {
     for (const RunId r : stored) guard_.ask(stretch_cost(runs_->depth[r], runs_->length[r]));
     learner_->stored(stored, info,
-                     [&](RunId r, std::uint32_t in_lru) { guard_.count(0, stretch_cost(runs_->depth[r], in_lru)); });
+                     [&](RunId r, std::uint32_t in_lru) { saved(0, stretch_cost(runs_->depth[r], in_lru)); });
   }
 
   void on_split(RunId head, RunId tail) override { learner_->split(head, tail); }
@@ -160,6 +161,10 @@ class CostAware final : public Policy {
     set_order();
   }
 
+  ShadowComparison compare_with_lru() const override {
+    return {.own = compared_.own, .lru = compared_.lru, .lru_decides = lru_saves_more()};
+  }
+
   bool explains() const override { return true; }
   RunValue explain(RunId run, Time now) const override {
     const VictimScan::Leaf leaf = leaf_of(run);
@@ -181,6 +186,12 @@ class CostAware final : public Policy {
   std::size_t bytes() const override { return learner_->bytes() + scan_->bytes(); }
 
  private:
+  // Prefill time that hits of the running request save, ours and LRU's.
+  void saved(double ours, double lru) {
+    guard_.count(ours, lru);
+    compared_.own += ours;
+    compared_.lru += lru;
+  }
   bool lru_saves_more() const { return guarded_ && guard_.uses_lru(); }
   bool has_learned() const { return learner_->model().returns() >= kEnough; }
   void set_order() { scan_->order_by_time(lru_saves_more() || !has_learned()); }
@@ -219,6 +230,7 @@ class CostAware final : public Policy {
   CostOf cost_;
   bool guarded_;
   ShadowGuard guard_;
+  ShadowComparison compared_;
   Time now_ = 0;
   std::optional<PolicyContext> context_;
   const RunTable* runs_ = nullptr;

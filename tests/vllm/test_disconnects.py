@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 BLOCKS = 128
 SESSIONS = 8
 STORM = 50
-WORDS = "the agent calls a tool and reads its answer before the next turn of the same session begins anew".split()
+WORDS = ("the", "agent", "calls", "a", "tool", "and", "reads", "its", "answer", "before", "the", "next", "turn")
 
 
 class Stream:

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -127,6 +128,8 @@ class EnginePool {
   // What the policy thinks of each cached block that nobody holds (the run of a block is its id), in the order in which
   // they would go. Throws ConfigError where it explains nothing, there is none, or it has failed.
   KVOPT_API std::vector<BlockValue> explain(Time now) const;
+  // What the policy saved beside what LRU would have, where it keeps a shadow of LRU and has not failed.
+  KVOPT_API std::optional<ShadowComparison> compare_with_lru() const;
   // What went wrong in the policy; from then on the order is LRU. Empty: nothing did.
   KVOPT_API const std::string& failure() const;
 

@@ -59,6 +59,14 @@ struct PolicyContext {
   double block_cost(double depth) const { return block_tokens * (1 + (depth + 0.5) * block_tokens / p_star); }
 };
 
+// What a policy's hits have saved since the start, and those of LRU would have on the same requests: prefill time in
+// units of a token at position 0.
+struct ShadowComparison {
+  double own = 0;
+  double lru = 0;
+  bool lru_decides = false;  // LRU saves more at present, so its order is used
+};
+
 // What a run that nobody holds is worth to a policy, and why.
 struct RunValue {
   double value = 0;      // the least goes first

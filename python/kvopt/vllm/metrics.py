@@ -37,6 +37,8 @@ METRICS: dict[str, Metric] = {
     "prompt_tokens": Metric("counter", "Prompt tokens of admitted requests, at their first admission."),
     "hit_tokens": Metric("counter", "Of these, tokens found in the prefix cache."),
     "saved_prefill_seconds": Metric("counter", "Prefill time that hits saved, by the configured prefill profile."),
+    "saved_tokens": Metric("counter", "Prefill that hits saved, in tokens at a prompt's beginning."),
+    "shadow_lru_saved_tokens": Metric("counter", "What hits of LRU would have saved on the same requests."),
     "hit_blocks": Metric("counter", "Cached blocks that requests took."),
     "stored_blocks": Metric("counter", "Blocks that became hittable."),
     "evicted_blocks": Metric("counter", "Cached blocks that lost their content, by reason.", "reason"),
@@ -50,6 +52,7 @@ METRICS: dict[str, Metric] = {
     "leased_blocks": Metric("gauge", "Blocks that leases pin."),
     "free_blocks": Metric("gauge", "Blocks that a request could get now."),
     "sessions": Metric("gauge", "Sessions remembered."),
+    "lru_decides": Metric("gauge", "1 while the policy uses LRU's order, since that saves more."),
     "recorded_bytes": Metric("gauge", "Size of the trace written so far."),
     "decision_seconds": Metric("histogram", "Time that a step spends in KVopt, its policy included."),
 }
@@ -107,6 +110,14 @@ class EngineMetrics:
         pool = self._manager.block_pool
         return {"policy": 1} if isinstance(pool, ToldPolicy) and pool.failure else {}
 
+    def _beside_lru(self) -> dict[str, float]:
+        pool = self._manager.block_pool
+        compared = pool.saved_and_lru if isinstance(pool, ToldPolicy) else None
+        if compared is None:
+            return {}
+        saved, lru, lru_decides = compared
+        return {"saved_tokens": saved, "shadow_lru_saved_tokens": lru, "lru_decides": float(lru_decides)}
+
     def take_decision(self, seconds: float) -> None:
         """Add to the histogram the time of one step: `seconds`, and what the policy took since the last call."""
         pool = self._manager.block_pool
@@ -141,5 +152,6 @@ class EngineMetrics:
         values["sessions"] = len(self._hooks.sessions)
         values["free_blocks"] = self._manager.block_pool.get_num_free_blocks()
         values["decision_seconds"] = {"buckets": list(self._buckets), "sum": self._decision_sum}
+        values |= self._beside_lru()
         values |= {name: value() if callable(value) else value for name, value in self.extra.items()}
         return {"labels": self.labels, "info": self.info, "values": values}

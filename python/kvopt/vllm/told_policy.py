@@ -64,6 +64,11 @@ class ToldPolicy:
         return self._order.failure
 
     @property
+    def saved_and_lru(self) -> tuple[float, float, bool] | None:
+        """Prefill saved by hits, what LRU's would have, in tokens, and whether LRU's order is used; None: not known."""
+        return self._order.saved_and_lru
+
+    @property
     def decision_seconds(self) -> float:
         """Time spent on the policy so far, in seconds."""
         return self._order.decision_seconds
