@@ -1,5 +1,5 @@
-// The face of policies that keep a shadow of LRU beside them. Found by a cast: libraries of policies are compiled against
-// the functions of Policy, to which this adds none.
+// The face of policies that keep a shadow of LRU beside them. Found by a cast: libraries of policies are compiled
+// against the functions of Policy, to which this adds none.
 #pragma once
 
 #include "kvopt/policy.hpp"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import fields
@@ -97,6 +98,16 @@ def test_the_page_on_vllm_tells_every_option_and_metric() -> None:
     options = [option.name for record in (Config, Simulation) for option in fields(record) if option.name != "source"]
     assert [name for name in options if f"| `{name}` |" not in page] == []
     assert [name for name in METRICS if not re.search(rf"`kvopt:{name}(_total)?[`{{]", page)] == []
+
+
+def test_the_dashboard_shows_every_metric_and_no_other() -> None:
+    dashboard = json.loads((Path(__file__).resolve().parents[2] / "dashboards" / "grafana.json").read_text("utf-8"))
+    asked = " ".join(target["expr"] for panel in dashboard["panels"] for target in panel["targets"])
+    suffix = {"counter": "_total", "gauge": "", "histogram": "_bucket"}
+    there = {f"kvopt:{name}{suffix[metric.kind]}" for name, metric in METRICS.items()}
+    assert set(re.findall(r"kvopt:\w+", asked)) == there
+    numbers = [panel["id"] for panel in dashboard["panels"]]
+    assert len(set(numbers)) == len(numbers)
 
 
 def test_nobody_asks() -> None:

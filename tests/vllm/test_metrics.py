@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +53,26 @@ def test_counts_of_an_engine(engine: Make, folder: Path) -> None:
     assert sum(values["decision_seconds"]["buckets"]) > 10
 
 
+@pytest.mark.parametrize("pool", ["native", "vllm"])
+def test_what_hits_saved_stands_beside_what_lru_would_have_saved(engine: Make, pool: str) -> None:
+    server = engine(
+        kvopt={"policy": "cost-aware", "pool": pool, "metrics": False, "simulation": {"time": "virtual"}}, blocks=30
+    )
+    for number in range(2):
+        server.add(f"r{number}", prompt(4 * BLOCK + 10), max_tokens=3)
+        server.run()
+    values = server.scheduler.kvopt.metrics.snapshot()["values"]
+    assert values["hit_tokens"] == 4 * BLOCK
+    assert values["saved_tokens"] == pytest.approx(4 * BLOCK, rel=0.01)  # the later ones cost a little more
+    assert values["shadow_lru_saved_tokens"] == values["saved_tokens"]  # all fits
+    assert values["lru_decides"] == 0.0
+
+
+def test_policies_without_a_shadow_of_lru_show_none(engine: Make) -> None:
+    server = engine(kvopt={"policy": "lru", "metrics": False, "simulation": {"time": "virtual"}})
+    assert "saved_tokens" not in server.scheduler.kvopt.metrics.snapshot()["values"]
+
+
 def test_metrics_are_on_vllms_page(engine: Make, folder: Path) -> None:
     from prometheus_client import generate_latest
     from vllm.v1.metrics.prometheus import get_prometheus_registry
@@ -82,15 +101,3 @@ def test_metrics_are_on_vllms_page(engine: Make, folder: Path) -> None:
 def test_a_snapshot_that_is_damaged_is_left_out(folder: Path) -> None:
     (folder / "engine-0.json").write_text("{")
     assert list(exporter.SnapshotCollector(folder).collect()) == []
-
-
-def test_dashboard_shows_metrics_that_exist() -> None:
-    from kvopt.vllm.metrics import METRICS
-
-    board = json.loads((Path(__file__).resolve().parents[2] / "dashboards" / "grafana.json").read_text())
-    text = json.dumps(board)
-    import re
-
-    named = set(re.findall(r"kvopt:([a-z_]+?)(?:_total|_bucket|_sum|_count)?[^a-z_]", text))
-    assert named
-    assert named <= set(METRICS) | {"info"}

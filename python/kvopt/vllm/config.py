@@ -167,11 +167,11 @@ class Config:
         """The options that are not at their default, and always policy and pool, in one line."""
         shown = [f"policy={self.policy}", f"pool={self.pool}"] if self.pool != "off" else ["pool=off"]
         for option in fields(self):
-            value = self.order if option.name == "waiting" else getattr(self, option.name)
-            if value == "vllm" and option.name == "waiting":
-                continue
-            if option.name not in {"policy", "pool", "source", "simulation"} and not _is_default(option, value):
+            value = getattr(self, option.name)
+            if option.name not in {"policy", "pool", "source", "simulation", "waiting"} and not _is_default(option, value):
                 shown.append(f"{option.name}={value.source if option.name == 'prefill' else value}")
+        if self.order != "vllm":
+            shown.append(f"waiting={self.order}")
         return ", ".join(shown)
 
 
