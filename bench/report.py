@@ -202,8 +202,11 @@ def scoring_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
         "ns/block",
         "GB/s read",
         "of a plain read",
+        "with what it writes",
+        "out= not given",
         "fused choice",
         "fused, of a plain read",
+        "fused choice of 1%",
         *peers,
     )
     rows = []
@@ -211,8 +214,11 @@ def scoring_table(benchmarks: list[dict[str, Any]]) -> Iterator[str]:
         blocks, read = size[score]
         ours, fused = seconds["kvopt"], seconds["fused"]
         beside = (f"{seconds[peer] / ours:,.1f} ×" if peer in seconds else "–" for peer in peers)
-        speed = (f"{ours / blocks * 1e9:,.2f}", f"{read / ours / 1e9:,.1f}", f"{seconds['read'] / ours:.0%}")
-        row = (score, f"{blocks:,}", *speed, f"{fused / ours:.2f} ×", f"{seconds['read'] / fused:.0%}", *beside)
+        of_read = seconds["read"] / ours
+        speed = (f"{ours / blocks * 1e9:,.2f}", f"{read / ours / 1e9:,.1f}", f"{of_read:.0%}")
+        moved = (f"{of_read * (read + 4 * blocks) / read:.0%}", f"{seconds['unallocated'] / ours:.2f} ×")
+        choice = (f"{fused / ours:.2f} ×", f"{seconds['read'] / fused:.0%}", f"{seconds['fused 1%'] / ours:.2f} ×")
+        row = (score, f"{blocks:,}", *speed, *moved, *choice, *beside)
         rows.append(row)
     yield table(head, rows)
 

@@ -38,32 +38,6 @@ int device_of(const void* memory) {
   return on_device ? attributes.device : -1;
 }
 
-Memory::Memory(int device, std::size_t bytes, Stream stream) : device_(device), stream_(stream) {
-  const CurrentDevice current(device);
-  const auto on = reinterpret_cast<cudaStream_t>(stream);
-  if (is_capturing(on)) throw CudaError("a result would be allocated during a capture; give out=");
-  void* memory = nullptr;
-  check(cudaMallocAsync(&memory, bytes > 0 ? bytes : 1, on), "cudaMallocAsync");
-  pointer_ = reinterpret_cast<std::uintptr_t>(memory);
-}
-
-Memory::~Memory() {
-  int before = 0;
-  ignore(cudaGetDevice(&before));
-  ignore(cudaSetDevice(device_));  // a default stream is that of the current device
-  // Another thread's default stream has no name here; the legacy one waits for it.
-  const auto on = reinterpret_cast<cudaStream_t>(stream_);
-  ignore(cudaFreeAsync(reinterpret_cast<void*>(pointer_), on == cudaStreamPerThread ? cudaStreamLegacy : on));
-  ignore(cudaSetDevice(before));
-}
-
-void copy_to_host(void* to, std::uintptr_t from, std::size_t bytes, int device, Stream stream) {
-  const CurrentDevice current(device);
-  const auto on = reinterpret_cast<cudaStream_t>(stream);
-  check(cudaMemcpyAsync(to, reinterpret_cast<const void*>(from), bytes, cudaMemcpyDeviceToHost, on), "cudaMemcpyAsync");
-  check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
-}
-
 namespace {
 
 void require_k(std::size_t count, std::size_t k) {

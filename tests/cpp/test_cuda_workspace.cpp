@@ -1,9 +1,12 @@
-// What calls on a GPU's streams keep between them: never shared by two streams, or by a graph and what comes after it.
+// What calls on a GPU's streams keep between them: never shared by two streams, or by a graph and what comes after it;
+// and results, which come and go in the order of a stream.
 #include <cstring>
 #include <vector>
 
 #include "check.hpp"
-#include "workspace.cu"  // against tests/cpp/fake_cuda/cuda_runtime.h
+// Against tests/cpp/fake_cuda/cuda_runtime.h:
+#include "memory.cu"
+#include "workspace.cu"
 
 namespace kvopt {
 
@@ -113,6 +116,28 @@ void a_handle_that_comes_back_waits_for_the_former_stream() {
   CHECK_EQUAL(fake.waits, 1);
 }
 
+void results_are_freed_when_no_capture_forbids_it() {
+  FakeStream stream{40};
+  const auto address = reinterpret_cast<cuda::Stream>(&stream);
+  const std::size_t before = fake.allocated.size();
+  {
+    const cuda::Memory result(0, 64, address);
+    stream.capture = 6;
+    CHECK_THROWS(CudaError, cuda::Memory(0, 64, address));
+  }
+  CHECK_EQUAL(fake.allocated.size(), before + 1);
+  CHECK_EQUAL(fake.spoiled_captures, 0);
+  stream.capture = 0;
+  {
+    const cuda::Memory other(0, 64, address);
+  }
+  CHECK_EQUAL(fake.allocated.size(), before);
+  {
+    const cuda::Memory of_a_thread(0, 64, reinterpret_cast<cuda::Stream>(cudaStreamPerThread));
+  }
+  CHECK(fake.last_free == cudaStreamLegacy);  // by whatever thread it is freed
+}
+
 void nothing_is_left() { CHECK(fake.allocated.empty()); }
 
 }  // namespace
@@ -127,5 +152,6 @@ int main() {
        {"parameters leave in the order of the stream", parameters_leave_in_the_order_of_the_stream},
        {"each stream has a workspace of its own", each_stream_has_a_workspace_of_its_own},
        {"a handle that comes back waits for the former stream", a_handle_that_comes_back_waits_for_the_former_stream},
+       {"results are freed when no capture forbids it", results_are_freed_when_no_capture_forbids_it},
        {"nothing is left", nothing_is_left}});
 }

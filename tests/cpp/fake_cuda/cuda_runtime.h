@@ -21,12 +21,14 @@ inline const auto cudaStreamPerThread = reinterpret_cast<cudaStream_t>(std::uint
 
 enum cudaError_t { cudaSuccess, cudaErrorInvalidValue };
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
-enum cudaMemcpyKind { cudaMemcpyHostToDevice };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
 
 struct FakeDevice {
   FakeStream legacy{1};
   FakeStream thread{100};  // behind cudaStreamPerThread, of the thread that a test plays
   std::set<void*> allocated;
+  cudaStream_t last_free = nullptr;
+  int spoiled_captures = 0;
   int waits = 0;            // for the whole device
   int frees_unordered = 0;  // since it was last waited for
 };
@@ -60,13 +62,22 @@ inline cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptu
   return cudaSuccess;
 }
 
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  unsigned long long id = 0;
+  return cudaStreamGetCaptureInfo(stream, status, &id);
+}
+
+inline cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) { return cudaSuccess; }
+
 inline cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t stream) {
   if (stream_behind(stream).capture != 0) return cudaErrorInvalidValue;
   fake.allocated.insert(*memory = std::malloc(bytes));
   return cudaSuccess;
 }
 
-inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t /*stream*/) {
+inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
+  fake.last_free = stream;
+  if (stream_behind(stream).capture != 0) return ++fake.spoiled_captures, cudaErrorInvalidValue;
   if (fake.allocated.erase(memory) == 0) return cudaErrorInvalidValue;
   std::free(memory);
   return cudaSuccess;
