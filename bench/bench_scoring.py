@@ -80,7 +80,7 @@ def expression(score: str, params: scoring.ScoreParams, library: Any, exact: boo
     values = params.values[0].astype(np.float64)
 
     def widen(column: Any) -> Any:
-        return column.astype(number) if library is np else column.to(number)
+        return column.astype(number, copy=False) if library is np else column.to(number)
 
     def wide(name: str) -> Any:
         return widen(arrays[name])
@@ -89,7 +89,7 @@ def expression(score: str, params: scoring.ScoreParams, library: Any, exact: boo
         return library.log(x)
 
     def narrow(x: Any) -> Any:
-        return x.astype(np.float32) if library is np else x.to(library.float32)
+        return x.astype(np.float32, copy=False) if library is np else x.to(library.float32)
 
     def pick(table: Any, index: Any) -> Any:
         return table[index] if library is np else table[index.to(library.int32)]

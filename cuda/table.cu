@@ -108,8 +108,8 @@ std::size_t Table::flush(Stream stream) {
       const std::span<const Change> batch = all.subspan(sent, std::min(kBatch, all.size() - sent));
       impl_->staging[impl_->turn++ % 2]->send(batch, impl_->columns, on);
       sent += batch.size();
+      check(cudaEventRecord(impl_->written, on), "cudaEventRecord");
     }
-    check(cudaEventRecord(impl_->written, on), "cudaEventRecord");
   } catch (...) {
     impl_->changes.sent(sent);
     throw;

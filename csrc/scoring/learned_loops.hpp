@@ -29,25 +29,40 @@ inline void load_inputs(const BlockFeatures& features, const PreparedScore& prep
 // left; the lowest that is left is where the walk would end.
 inline constexpr std::uint32_t kTopLevels = 5;
 
-// Not inlined: GCC would jam the loops of two nodes together before it vectorises, and then not vectorise.
-[[gnu::noinline]] inline void rule_out(const float* __restrict x, float threshold, std::uint32_t right,
-                                       std::uint32_t* __restrict possible) {
-  for (std::size_t i = 0; i < kLanes; ++i) {
-    possible[i] = Forest::goes_right(x[i], threshold) ? possible[i] & right : possible[i];
-  }
-}
+// Words and numbers of neighbouring lanes, for the compiler to keep in registers.
+#if defined(__AVX512F__)
+inline constexpr std::size_t kVectorBytes = 64;
+#elif defined(__AVX2__)
+inline constexpr std::size_t kVectorBytes = 32;
+#else
+inline constexpr std::size_t kVectorBytes = 16;
+#endif
+using Words = std::uint32_t __attribute__((vector_size(kVectorBytes)));
+using Reals = float __attribute__((vector_size(kVectorBytes)));
 
 inline void walk_top(const Inputs& inputs, const float* thresholds, const std::int32_t* which, std::uint32_t levels,
                      std::int32_t* __restrict node) {
+  constexpr std::size_t kTogether = 8;  // vectors
+  constexpr std::size_t kWidth = kVectorBytes / sizeof(float);
   alignas(64) std::uint32_t possible[kLanes];
-  for (std::uint32_t& leaves : possible) leaves = UINT32_MAX;
-  std::uint32_t n = 0;
-  for (std::uint32_t level = 0; level < levels; ++level) {
-    const std::uint32_t half = 1U << (levels - level - 1);  // leaves on one side
-    for (std::uint32_t q = 0; q < 1U << level; ++q, ++n) {
-      const std::uint32_t right = ~(((1U << half) - 1) << (2 * half * q));
-      rule_out(inputs[which[n]], thresholds[n], right, possible);
+  for (std::size_t begin = 0; begin < kLanes; begin += kTogether * kWidth) {
+    Words leaves[kTogether];
+    for (Words& each : leaves) each = ~Words{};
+    std::uint32_t n = 0;
+    for (std::uint32_t level = 0; level < levels; ++level) {
+      const std::uint32_t half = 1U << (levels - level - 1);  // leaves on one side
+      for (std::uint32_t q = 0; q < 1U << level; ++q, ++n) {
+        const Words right = Words{} + ~(((1U << half) - 1) << (2 * half * q));
+        const Reals threshold = Reals{} + thresholds[n];
+        const float* x = inputs[which[n]] + begin;
+        for (std::size_t v = 0; v < kTogether; ++v) {
+          Reals lanes;
+          __builtin_memcpy(&lanes, x + v * kWidth, sizeof(lanes));
+          leaves[v] = Forest::goes_right(lanes, threshold) ? leaves[v] & right : leaves[v];
+        }
+      }
     }
+    __builtin_memcpy(possible + begin, leaves, sizeof(leaves));
   }
   const std::int32_t first = (1 << levels) - 1;
   for (std::size_t i = 0; i < kLanes; ++i) {
@@ -100,16 +115,9 @@ inline void score_forest(const BlockFeatures& features, const PreparedScore& pre
 
 // Several blocks in one value, for the compiler to keep in registers.
 struct Pack {
-#if defined(__AVX512F__)
-  static constexpr std::size_t kBytes = 64;
-#elif defined(__AVX2__)
-  static constexpr std::size_t kBytes = 32;
-#else
-  static constexpr std::size_t kBytes = 16;
-#endif
   static constexpr std::size_t kParts = 4;
-  static constexpr std::size_t kBlocks = kParts * kBytes / sizeof(double);
-  using Part = double __attribute__((vector_size(kBytes)));
+  static constexpr std::size_t kBlocks = kParts * kVectorBytes / sizeof(double);
+  using Part = double __attribute__((vector_size(kVectorBytes)));
 
   explicit Pack(double x) {  // NOLINT(*-member-init): all of it is written
     for (Part& p : part) p = x - Part{};

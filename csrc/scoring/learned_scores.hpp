@@ -40,7 +40,11 @@ struct Forest {
         thresholds(prepared.floats_of(set)),
         inputs(prepared.numbers_of(set)) {}
 
-  KVOPT_HOST_DEVICE static bool goes_right(float x, float threshold) { return x > threshold; }
+  // Of numbers, or of vectors of them.
+  template <class Number>
+  KVOPT_HOST_DEVICE static auto goes_right(Number x, Number threshold) {
+    return x > threshold;
+  }
   // One level down from node n of a tree.
   KVOPT_HOST_DEVICE static std::uint32_t child(std::uint32_t n, float x, float threshold) {
     return 2 * n + (goes_right(x, threshold) ? 2 : 1);

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import kvopt
 from kvopt.errors import ArrayError, ConfigError, DeviceError
-from kvopt.scoring.arrays import CudaArray, view_of
+from kvopt.scoring.arrays import CudaArray, share_memory, view_of
 from kvopt.scoring.cuda import stream_of
 from scored import NOW, all_params, random_features
 
@@ -182,6 +182,16 @@ def test_devices() -> None:
     np.testing.assert_array_equal(
         kvopt.score(columns(), PARAMS, NOW, device="cpu"), kvopt.score(columns(), PARAMS, NOW)
     )
+
+
+def test_arrays_on_a_gpu_that_overlap() -> None:
+    def at(address: int) -> CudaArray:
+        return cast(CudaArray, view_of("x", OnGpu((10,), data=(address, False))))
+
+    assert share_memory(at(4096), at(4096 + 39))
+    assert share_memory(at(4096 + 39), at(4096))
+    assert not share_memory(at(4096), at(4096 + 40))
+    assert not share_memory(at(4096), np.zeros(10, np.float32))
 
 
 def test_the_stream_that_arrays_name() -> None:

@@ -5,6 +5,7 @@ Nothing here imports another library: an object says itself where it lies.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -36,6 +37,11 @@ class CudaArray:
     def ndim(self) -> int:
         """Axes."""
         return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all entries."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def __getitem__(self, axis: None) -> CudaArray:
         """The same memory with an axis of length 1 in front, as NumPy's [None]."""
@@ -75,6 +81,13 @@ def require(name: str, array: View, dtypes: tuple[type[np.generic], ...], shape:
     if not fits:
         wanted = ", ".join("any" if w is None else str(w) for w in shape)
         raise ArrayError(f"{name} has the shape {array.shape}; it must be ({wanted})")
+
+
+def share_memory(a: View, b: View) -> bool:
+    """Whether a byte may belong to both."""
+    if isinstance(a, CudaArray) and isinstance(b, CudaArray):
+        return a.pointer < b.pointer + b.nbytes and b.pointer < a.pointer + a.nbytes
+    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
 
 
 def _from_dlpack(name: str, value: Any) -> NDArray[Any]:

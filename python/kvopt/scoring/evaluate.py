@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kvopt.errors import ArrayError, ConfigError
-from kvopt.scoring.arrays import CudaArray, View, require, view_of
+from kvopt.scoring.arrays import CudaArray, View, require, share_memory, view_of
 from kvopt.scoring.device import scoring_on
 from kvopt.scoring.params import ScoreParams
 
@@ -171,5 +171,5 @@ def _require_out(out: View, dtype: type[np.generic], shape: tuple[int, ...], inp
     if not writable:
         raise ArrayError("out is read-only")
     for name, array in inputs.items():
-        if isinstance(out, np.ndarray) and isinstance(array, np.ndarray) and np.may_share_memory(out, array):
+        if share_memory(out, array):
             raise ArrayError(f"out shares memory with {name}")
