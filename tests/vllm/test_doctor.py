@@ -37,6 +37,16 @@ def test_all_is_well_without_a_pool(tmp_path: Path) -> None:
     assert states["vLLM"] == states["hooks"] == states["plugin"] == states["recording"] == "ok"
 
 
+def test_retention_asks_for_the_servers_own_costs() -> None:
+    assert found({})["retention"] == ("note", "off")
+    state, said = found({"retention": "index"})["retention"]
+    assert state == "note"
+    assert "set prefill" in said
+    given = found({"retention": "index", "prefill": {"k0": 5, "k1": 0.1}})
+    assert given["retention"] == ("ok", "index, waiting order returning")
+    assert given["configuration"][1].endswith("waiting=returning")
+
+
 def test_what_would_fall_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import vllm
 

@@ -168,7 +168,9 @@ class Config:
         shown = [f"policy={self.policy}", f"pool={self.pool}"] if self.pool != "off" else ["pool=off"]
         for option in fields(self):
             value = getattr(self, option.name)
-            if option.name not in {"policy", "pool", "source", "simulation", "waiting"} and not _is_default(option, value):
+            if option.name not in {"policy", "pool", "source", "simulation", "waiting"} and not _is_default(
+                option, value
+            ):
                 shown.append(f"{option.name}={value.source if option.name == 'prefill' else value}")
         if self.order != "vllm":
             shown.append(f"waiting={self.order}")
