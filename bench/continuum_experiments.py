@@ -4,9 +4,9 @@
     python bench/continuum_experiments.py --seeds 0    # the tables of the runs that there are
 
 Two workloads in a closed loop, on two models, at three sizes of memory, with arrivals drawn by seeds that all methods
-share: 24 of the recorded agent sessions, and 24 generated ones with quick tools. So few, because the whole takes some
-20 minutes of two cores as it is. Runs that are in the results file are not made again; delete it after a change. The
-simulator itself asserts that each run's tokens, blocks and requests add up.
+share: 24 of the recorded agent sessions, and 24 generated ones with quick tools. Runs that are in the results file are
+not made again; delete it after a change. The simulator itself asserts that each run's tokens, blocks and requests add
+up.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ METHODS: dict[str, tuple[str, str, str | None]] = {
     "lru, paper": ("lru", UNBOUNDED, "paper:leases=always,lease_share=0.9"),
     "lru, index": ("lru", "continuum", "index"),
     "cost-aware, index": ("cost-aware", "continuum", "index"),
+    "cost-aware, index, unbounded": ("cost-aware", UNBOUNDED, "index"),
 }
 """Policy, scheduler and retention of each method."""
 BASE, OURS = "lru, fifo", "cost-aware, index"

@@ -81,6 +81,46 @@ def test_the_order_is_stable_until_somebody_starves(selection: ProgramSelection)
     assert selection.stable_until() == math.inf
 
 
+def test_who_is_to_be_served_in_time_is_promoted_with_all_who_came_before() -> None:
+    selection = ProgramSelection(starvation_bound=200.0)
+    for i, seconds in enumerate((30.0, 20.0, 10.0)):
+        selection.add(i, float(i), program_arrival=-float(i), seconds=seconds)
+    assert order(selection, 139.0) == [2, 1, 0]
+    assert selection.stable_until() == 141.0  # later, 2 would keep 1 from its first token by 1 + 200
+    assert order(selection, 141.5) == [1, 2, 0]
+    assert order(selection, 142.0) == [0, 1, 2]  # 60 s of work, and 2 has its first token by 2 + 200
+    assert selection.first(142.0)[0].standing is Standing.STARVED
+
+
+def test_who_takes_too_long_for_those_before_it_is_tried_after_those_who_fit() -> None:
+    selection = ProgramSelection(starvation_bound=200.0)
+    selection.add("came first", 0.0, program_arrival=9.0, seconds=10.0)
+    selection.add("long", 1.0, program_arrival=0.0, seconds=80.0)
+    selection.add("short", 2.0, program_arrival=5.0, seconds=0.1)
+    assert order(selection, 105.0) == ["long", "short", "came first"]
+    assert selection.stable_until() == 110.0  # from then on 80 s are too many before 190
+    assert order(selection, 110.5) == ["short", "long", "came first"]
+    selection.remove("short")
+    assert order(selection, 110.5) == ["came first", "long"]
+
+
+def test_a_look_at_the_first_corrects_its_place() -> None:
+    selection = ProgramSelection(starvation_bound=100.0)
+    selection.add("lost its blocks", 0.0, program_arrival=5.0, seconds=0.0, retained=True)
+    selection.add("old", 0.0, program_arrival=0.0, seconds=1.0)
+    looked: list[Hashable] = []
+
+    def look(request: Hashable) -> bool:
+        looked.append(request)
+        if request == "old":
+            return False
+        return selection.set_retained(request, False) | selection.reckon(request, 50.0)
+
+    assert [candidate.request for candidate in selection.candidates(1.0, look)] == ["old", "lost its blocks"]
+    assert looked == ["lost its blocks", "old"]
+    assert not selection.reckon("lost its blocks", 50.0)
+
+
 def test_losing_the_blocks_loses_the_place(selection: ProgramSelection) -> None:
     selection.add("a", 1.0, program_arrival=1.0, retained=True)
     selection.add("b", 1.0, program_arrival=0.0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kvopt.errors import ConfigError
 from kvopt.policies import StopReason
 from kvopt.simulator import LinearStepTime, simulate
-from kvopt.simulator.retention import RetentionOptions
+from kvopt.simulator.retention import RetentionOptions, prefill_seconds
 from kvopt.simulator.server import SimulationOptions
 from kvopt.workload import CodingAgents
 from served_traces import Sent, events, serve, served_trace
@@ -41,6 +41,15 @@ def test_a_lease_keeps_blocks_that_are_the_oldest() -> None:
     assert hits(serve(trace, 9, TIME))[3] == 4
     pins = RetentionOptions("fixed:seconds=1e6,every=1", "always", 0.9, last_turn=True)
     assert hits(serve(trace, 9, TIME, retention=pins))[3] == 12
+
+
+@pytest.mark.parametrize(("new", "cached"), [(1, 0), (8192, 0), (100_000, 0), (30_000, 50_000), (12_000, 7)])
+def test_a_loss_is_what_the_steps_that_compute_it_take(new: int, cached: int) -> None:
+    model = LinearStepTime(k0=5.0, k1=0.03, k2=4e-5, k3=1e-6)
+    steps = range(0, new, 8192)
+    ms = sum(model.step_ms([(min(8192, new - done), cached + done)], 0, 0) for done in steps)
+    assert prefill_seconds(model, new, cached, 8192) == pytest.approx(ms / 1000.0, rel=0.02)
+    assert prefill_seconds(model, 0, cached, 8192) == 0.0
 
 
 def test_a_lease_gives_way_where_that_lets_in_the_first_who_waits() -> None:

@@ -3,6 +3,7 @@
 The engine (a simulator or vLLM's scheduler) calls, on one monotonic clock of its own, in seconds:
 
     arrival        a request waits; its client's record was parsed beforehand
+    found          so many of its blocks are cached while it waits: where the engine looks before it tries it
     hit            so many of its blocks were found cached: call it before `scheduled`, where it is known
     scheduled      it runs: call it after its blocks are held, before others are evicted
     preempted      it lost its blocks and waits again
@@ -15,8 +16,7 @@ The engine (a simulator or vLLM's scheduler) calls, on one monotonic clock of it
 and asks `candidates(now)` for the order in which to try who waits, and `make_room(blocks, now)` before it preempts a
 running request or lets the first waiting one wait on. Nothing is parsed, hashed or scanned here: O(log n) an event.
 
-A clock that goes back counts as standing still (`stats()["clock_went_back"]`). A bad argument raises with nothing
-changed. Not for use by several threads at once.
+A clock that goes back stands still (`stats()["clock_went_back"]`). A bad argument changes nothing. For one thread.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from kvopt.continuum.footprint import Footprint, whole_blocks
 from kvopt.continuum.idle import IdleSessions
 from kvopt.continuum.loss import LossSeconds
 from kvopt.continuum.options import ContinuumOptions
+from kvopt.continuum.places import Places
 from kvopt.continuum.pool import ProtectedPool
 from kvopt.continuum.record import ClientRecord, parse_record
 from kvopt.continuum.requests import Request, RequestTable
@@ -56,7 +57,8 @@ class Coordinator:
         self.appraisal = Appraisal(loss, options, self.selection, pool.capacity)
         self._sessions = SessionTable(options.most_sessions)
         self._requests = RequestTable()
-        self._idle = IdleSessions(options, self.appraisal, self.retention, self._sessions, self._lose_place)
+        self._places = Places(self.selection, self.appraisal, self.retention, self._requests)
+        self._idle = IdleSessions(options, self.appraisal, self.retention, self._sessions, self._places.lose)
         self._clock = Clock()
 
     def arrival(
@@ -85,7 +87,17 @@ class Coordinator:
             lost = session.turns > 0 and not retained
             session.waiting.append(request)
         entry = self._requests[request] = Request(session, record, now, blocks, lost)
-        self.selection.add(request, now, program_arrival=entry.program_arrival, blocks=blocks, retained=retained)
+        self._places.take(request, entry, now, retained=retained)
+
+    def found(self, request: Hashable, now: float, blocks: int) -> bool:
+        """A waiting request would find its first `blocks` blocks cached just now; whether that may change its place.
+
+        Evictions end soft protection without notice. Raises RequestIdError, ConfigError.
+        """
+        entry = self._requests.waiting(request)
+        blocks = whole_blocks("blocks", blocks)
+        self._clock.at(now)
+        return self._places.found(request, entry, blocks)
 
     def hit(self, request: Hashable, now: float, blocks: int) -> None:
         """A waiting request that is about to run found its first `blocks` blocks cached. Raises RequestIdError.
@@ -131,14 +143,7 @@ class Coordinator:
         if session is not None:
             session.running -= 1
             session.waiting.append(request)
-        self.selection.add(
-            request,
-            now,
-            program_arrival=entry.program_arrival,
-            arrival=entry.arrival,
-            blocks=entry.blocks,
-            preempted=True,
-        )
+        self._places.take_back(request, entry, now)
 
     def finished(
         self,
@@ -259,7 +264,7 @@ class Coordinator:
         for session_id in lost:
             session = self._sessions.get(session_id)
             if session is not None:
-                self._lose_place(session)
+                self._places.lose(session)
         return lost
 
     def clear(self, now: float) -> None:
@@ -268,7 +273,7 @@ class Coordinator:
         self.retention.clear(now)
         for entry in self._requests.values():
             if entry.session is not None:
-                self._lose_place(entry.session)
+                self._places.lose(entry.session)
 
     @property
     def next_deadline(self) -> float:
@@ -293,7 +298,3 @@ class Coordinator:
             "waiting": len(self.selection),
             "price": self.appraisal.price.price(self._clock.now),
         }
-
-    def _lose_place(self, session: Session) -> None:
-        for request in session.waiting:
-            self.selection.set_retained(request, False)

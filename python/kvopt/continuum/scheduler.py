@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from kvopt.continuum.selection import ProgramSelection
 from kvopt.scheduler import Request, Scheduler, SchedulerInfo, SchedulerView, register_scheduler
+
+Found = Callable[[Hashable, float, int], bool]
+"""A request's id, the time in seconds, and the tokens of its prompt that are cached."""
 
 
 class ContinuumScheduler(Scheduler):
@@ -23,10 +26,14 @@ class ContinuumScheduler(Scheduler):
         self._waiting: dict[Hashable, Request] = {}
         self._named: Request | None = None
         self._now = 0.0
+        self._found: Found | None = None
 
-    def follow(self, selection: ProgramSelection) -> None:
-        """Read the order of a selection that a coordinator keeps; it must hear of each request before this does."""
-        self._selection, self._own = selection, False
+    def follow(self, selection: ProgramSelection, found: Found) -> None:
+        """Read the order of a selection that a coordinator keeps; it must hear of each request before this does.
+
+        `found` is told, by id, how many tokens of a candidate are cached; true when that may change its place.
+        """
+        self._selection, self._own, self._found = selection, False, found
 
     def add(self, request: Request) -> None:
         """Take in a request."""
@@ -51,12 +58,23 @@ class ContinuumScheduler(Scheduler):
     def peek(self, view: SchedulerView) -> Request:
         """Name the first candidate that waits here."""
         self._now = view.now
-        for candidate in self._selection.candidates(view.now):
+        for candidate in self._selection.candidates(view.now, None if self._found is None else self._look(view)):
             named = self._waiting.get(candidate.request)
             if named is not None:
                 self._named = named
                 return named
         raise IndexError("nobody waits")
+
+    def _look(self, view: SchedulerView) -> Callable[[Hashable], bool]:
+        def look(request: Hashable) -> bool:
+            waiting = self._waiting.get(request)
+            return (
+                waiting is not None
+                and self._found is not None
+                and self._found(request, view.now, view.cached_tokens(waiting))
+            )
+
+        return look
 
     def pop(self) -> Request:
         """Give it out."""

@@ -8,7 +8,7 @@ waits where that lets it in.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -138,6 +138,7 @@ class SessionRetention(Retention):
         source: RequestSource,
         scheduler: Scheduler,
         step_time: StepTime,
+        token_budget: int,
     ) -> None:
         self._memory, self._source, self._last_turn = memory, source, options.last_turn
         self._ordered = isinstance(scheduler, ContinuumScheduler)
@@ -145,7 +146,7 @@ class SessionRetention(Retention):
         self._leases = pool = _LeasedMemory(memory)
         self.coordinator = Coordinator(
             pool,
-            lambda new, cached: step_time.prefill_ms(new, cached) / 1000.0,
+            lambda new, cached: prefill_seconds(step_time, new, cached, token_budget),
             ContinuumOptions(
                 ttl=options.rule,
                 leases=options.leases if pool.lease_budget else "never",
@@ -154,7 +155,7 @@ class SessionRetention(Retention):
                 ageing=order.ageing,
             ),
         )
-        order.follow(self.coordinator.selection)
+        order.follow(self.coordinator.selection, self._found)
         self._demand: tuple[int, int, int] | None = None
 
     @property
@@ -191,6 +192,9 @@ class SessionRetention(Retention):
         self.coordinator.hit(request.id, now, hit)
         self.coordinator.scheduled(request.id, now)
 
+    def _found(self, request: Hashable, now: float, tokens: int) -> bool:
+        return self.coordinator.found(request, now, tokens // self._memory.block_tokens)
+
     def preempted(self, request: Request, now: float) -> None:
         """See Retention."""
         self.coordinator.preempted(request.id, now)
@@ -224,6 +228,18 @@ class SessionRetention(Retention):
     def counts(self) -> dict[str, float]:
         """See Retention."""
         return self.coordinator.stats()
+
+
+def prefill_seconds(step_time: StepTime, new: int, cached: int, step_tokens: int) -> float:
+    """Seconds that an idle server computes `new` tokens behind `cached` ones, in equal steps of at most `step_tokens`.
+
+    All are taken as the one of mean context; exact for a model that is linear in it.
+    """
+    if new <= 0:
+        return 0.0
+    steps = math.ceil(new / step_tokens)
+    mean = new / steps
+    return steps * step_time.step_ms([(round(mean), round(cached + (new - mean) / 2.0))], 0, 0) / 1000.0
 
 
 class _LeasedMemory(NativePool):

@@ -136,7 +136,7 @@ class SimulatedServer:
                 tier=options.tier,
                 retention=None
                 if asked is None
-                else SessionRetention(asked, memory, self._source, scheduler, step_time),
+                else SessionRetention(asked, memory, self._source, scheduler, step_time, options.limits.token_budget),
                 whole_hits=options.whole_hits,
                 jump=options.jump,
             )
