@@ -2,53 +2,28 @@
 //
 // An event knows when it was, how it is counted in the reuse model, and how many of its blocks still wait: cached ones,
 // and evicted ones that are remembered by the key at which they begin (a ghost). All events stand in order of time. So
-// LRU would keep the newest of them up to the capacity: a window over the list is an exact-to-an-event shadow of LRU.
-// And those that have reached a certain age are a tail of the list: one place a mark of age, moved forward as time
-// goes, finds the events that have come to the mark. O(1) an event for either.
+// LRU would keep the newest of them, as many as requests that run leave room for (what they need goes off the list when
+// they are admitted): a window over the list is an exact shadow of LRU. And those that have reached a certain age are a
+// tail of the list: one place a mark of age, moved forward as time goes, finds the events that have come to the mark.
+// O(1) an event for either.
 // Bounded: as many events as runs, plus a number of events with ghosts; the oldest of those is given up for a new one.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
-#include "core/gap_history.hpp"
+#include "core/ghost_keys.hpp"
 #include "core/key_map.hpp"
-#include "core/reuse_model.hpp"
+#include "core/release_event.hpp"
 #include "core/run_list.hpp"
 #include "kvopt/types.hpp"
 
 namespace kvopt {
-
-using EventId = std::uint32_t;
-inline constexpr EventId kNoEvent = UINT32_MAX;
-
-// What is looked at again and again while it waits.
-struct ReleaseEvent {
-  Time released = 0;
-  ReuseModel::Waiting waiting{};
-  std::uint8_t marks = 0;  // of age that it has come to
-  float pace = 1;          // units of age a second
-  float share = 1;         // of the event that one block is
-  std::uint32_t cached = 0;
-  std::uint32_t ghosts = 0;
-
-  std::uint32_t blocks() const { return cached + ghosts; }
-  float age(Time now) const { return static_cast<float>(now - released) * pace; }
-  float part(std::uint32_t blocks) const { return static_cast<float>(blocks) * share; }
-};
-
-// What else is known of it.
-struct ReleaseDetails {
-  std::uint64_t ghost_key = 0;
-  std::uint32_t in_lru = 0;  // of its blocks, those that LRU would hold and nobody uses
-  std::uint32_t called = 0;  // of its evicted blocks, those that LRU would have had for the request that computes them
-  RunId leaf = kNoRun;       // that was added last
-  std::int32_t session = -1;
-  GapHistory history{};
-};
 
 class ReleaseEvents {
  public:
@@ -59,7 +34,8 @@ class ReleaseEvents {
         details_(std::size_t{capacity} + most_ghosts + 2),
         timeline_(capacity + most_ghosts + 2),
         ghosts_(capacity + most_ghosts + 2),
-        by_key_(most_ghosts + 2) {
+        by_key_(most_ghosts + 2),
+        keys_(most_ghosts > 0 ? 2 * capacity : 0) {
     oldest_.fill(kNoEvent);
     due_.fill(kNever);
   }
@@ -103,33 +79,65 @@ class ReleaseEvents {
     return found ? *found : kNoEvent;
   }
 
-  // `blocks` cached blocks of e were evicted; what is gone of it begins with `key` now, which no other ghost does. LRU
-  // would have had no more room for what nobody holds than the pool: requests that run hold the rest. It is cut to that
-  // at the next release, when the request that needed the room has said what it finds.
-  void evict(EventId e, std::uint32_t blocks, std::uint64_t key) {
+  // Cached blocks of e with these keys were evicted, from the deep end of what is cached; no other ghost begins with
+  // the first. LRU would have had no more room for what nobody holds than the pool: requests that run hold the rest.
+  void evict(EventId e, std::span<const std::uint64_t> keys) {
     ReleaseEvent& event = events_[e];
-    std::uint64_t& ghost_key = details_[e].ghost_key;
+    ReleaseDetails& details = details_[e];
+    const auto blocks = static_cast<std::uint32_t>(keys.size());
     if (event.ghosts > 0) {
-      by_key_.erase(ghost_key, e);
+      by_key_.erase(details.ghost_key, e);
     } else {
       ghosts_.append(e);
       ++ghost_events_;
+      details.ghost_place = {};
     }
     event.ghosts += blocks;
     event.cached -= blocks;
-    ghost_key = key;
-    by_key_.put(key, e);
+    details.ghost_key = keys.front();
+    details.ghost_place = keys_.push(keys, details.ghost_place);
+    by_key_.put(details.ghost_key, e);
     cached_ -= blocks;
     shrink_lru(cached_);
   }
 
-  // A request needs the evicted blocks of e: what LRU would hold of them is not idle there any more.
+  // A request needs evicted blocks of e: what LRU would hold of them is not idle there any more, until recall().
   void call_ghosts(EventId e) { details_[e].called += take_from_lru(e, events_[e].ghosts); }
 
-  // The evicted blocks of e are stored again. Returns how many of them LRU would hold.
-  std::uint32_t take_ghosts(EventId e) {
-    const std::uint32_t held = details_[e].called + take_from_lru(e, events_[e].ghosts);
-    drop_ghosts(e);
+  // LRU would not have been asked for the rest of them. Where it has evicted what is younger, that is gone, too.
+  void recall(EventId e) {
+    const std::uint32_t rest = std::exchange(details_[e].called, 0);
+    if (e != lru_oldest_ && (lru_oldest_ == kNoEvent || events_[e].released <= events_[lru_oldest_].released)) return;
+    details_[e].in_lru += rest;
+    in_lru_ += rest;
+  }
+
+  // How many evicted blocks of e come first among these keys, and what is behind them. Where the keys of the rest are
+  // not known any more, all of them.
+  std::uint32_t match(EventId e, std::span<const std::uint64_t> keys, GhostPlace& behind) const {
+    const std::uint32_t ghosts = events_[e].ghosts;
+    behind = details_[e].ghost_place;
+    const std::uint32_t matched = keys_.match(behind, keys.first(std::min<std::size_t>(keys.size(), ghosts)));
+    return keys_.knows(behind) ? matched : ghosts;
+  }
+  std::uint64_t key(GhostPlace place) const { return keys_.key(place); }
+
+  // The first evicted blocks of e are stored again, with what is `behind` them left, which no other ghost begins with.
+  // Returns how many of them LRU would hold.
+  std::uint32_t take_ghosts(EventId e, std::uint32_t blocks, GhostPlace behind) {
+    ReleaseDetails& details = details_[e];
+    const std::uint32_t called = std::min(details.called, blocks);
+    details.called -= called;
+    const std::uint32_t held = called + take_from_lru(e, blocks - called);
+    if (blocks == events_[e].ghosts) {
+      drop_ghosts(e);
+      return held;
+    }
+    events_[e].ghosts -= blocks;
+    by_key_.erase(details.ghost_key, e);
+    details.ghost_key = keys_.key(behind);
+    details.ghost_place = behind;
+    by_key_.put(details.ghost_key, e);
     return held;
   }
 
@@ -202,7 +210,7 @@ class ReleaseEvents {
 
   std::size_t bytes() const {
     return events_.size() * (sizeof(ReleaseEvent) + sizeof(ReleaseDetails)) + timeline_.bytes() + ghosts_.bytes() +
-           by_key_.bytes();
+           by_key_.bytes() + keys_.bytes();
   }
 
  private:
@@ -261,6 +269,7 @@ class ReleaseEvents {
   RunList timeline_;  // of events, the oldest first
   RunList ghosts_;    // events with ghosts, in the order in which they were first evicted
   KeyMap by_key_;
+  GhostKeys keys_;
   std::array<EventId, kMarks + 1> oldest_{};  // of the events that have come to so many marks
   std::array<Time, kMarks + 1> due_{};        // when it comes to the next
   std::uint32_t ghost_events_ = 0;

@@ -13,7 +13,8 @@ ReuseLearner::ReuseLearner(const Options& options, const PolicyContext& context)
       classes_(model_, options.features),
       events_(runs_.capacity, static_cast<std::uint32_t>(options.ghosts * (2048 + runs_.capacity / 32.0))),
       held_(runs_.capacity),
-      carried_(runs_.capacity) {}
+      carried_(runs_.capacity),
+      fresh_(runs_.capacity) {}
 
 // Whether a request that was served up to this run goes on where an event left off. The last block of a prompt is often
 // a partial one that never comes back: it does not count.
@@ -78,7 +79,9 @@ void ReuseLearner::evicted(RunId r, std::uint64_t key, std::uint32_t blocks, Tim
     return;
   }
   if (const EventId other = events_.ghost(key); other != kNoEvent) give_up_ghosts(other, now);
-  events_.evict(e, blocks, key);
+  // Of a run of one block its key may be at hand only here.
+  events_.evict(e, blocks == 1 ? std::span(&key, 1)
+                               : std::span(runs_.slot_keys + runs_.first_slot[r] + runs_.length[r] - blocks, blocks));
   for (EventId old = events_.excess(); old != kNoEvent; old = events_.excess()) give_up_ghosts(old, now);
 }
 
@@ -132,7 +135,8 @@ std::string ReuseLearner::verify() const {
 }
 
 std::size_t ReuseLearner::bytes() const {
-  return events_.bytes() + gaps_.bytes() + held_.size() * sizeof(Held) + carried_.size() * sizeof(Carried);
+  return events_.bytes() + gaps_.bytes() + held_.size() * sizeof(Held) + carried_.size() * sizeof(Carried) +
+         fresh_.size() * sizeof(Fresh);
 }
 
 }  // namespace kvopt

@@ -4,7 +4,7 @@
 // A request lets go of its runs as one event, or several: its own blocks, and heads that several chains share in groups
 // by how many. When a session returns but does not ask for all that it had, the rest becomes an event of another class.
 // Evicted blocks stay in the event as a ghost, so that a return after an eviction is seen, else the estimate would feed
-// on its own mistakes. O(1) a run. 92 bytes a run at most.
+// on its own mistakes. O(1) a run. 148 bytes a run at most.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,8 @@ class ReuseLearner {
   // Of a run that nobody holds.
   const ReleaseEvent& event(RunId r) const { return events_[event_of(r)]; }
 
-  // A request found these runs. Calls each(runs, share) for those that were let go of together, with the share of their
-  // blocks that LRU would hold. Returns a run whose class changed, or kNoRun.
+  // A request found these runs. Calls each(runs, blocks) for those that were let go of together, with how many of
+  // their blocks, from the first on, LRU would hold. Returns a run whose class changed, or kNoRun.
   template <class Each>
   RunId hit(std::span<const RunId> hit, const RequestInfo& info, Each each) {
     const EventId latest = event_of(hit.front());
@@ -51,11 +51,11 @@ class ReuseLearner {
       std::uint32_t blocks = 0;
       for (; i < hit.size() && event_of(hit[i]) == e; ++i) blocks += runs_.length[hit[i]];
       for (std::size_t k = first; k < i; ++k) held_[hit[k]].event = 0;
-      double in_lru = 1;
+      std::uint32_t in_lru = blocks;
       if (e != kNoEvent) {
         close(e, info.now, blocks, true);
         const bool over = events_[e].blocks() == blocks;
-        in_lru = static_cast<double>(events_.take_cached(e, blocks)) / blocks;
+        in_lru = events_.take_cached(e, blocks);
         if (e == latest && !over && options_.rest) changed = leave_behind(e, hit.front(), info);
       }
       each(hit.subspan(first, i - first), in_lru);
@@ -68,21 +68,35 @@ class ReuseLearner {
     if (const EventId e = events_.ghost(key); e != kNoEvent) events_.call_ghosts(e);
   }
 
-  // These runs are new. Calls each(run, blocks) for evicted content that came back with a run, where LRU would hold so
-  // many blocks of it.
+  // These runs are new. Calls each(run, at, blocks) for evicted content that came back with a run, `at` blocks from its
+  // beginning, where LRU would hold so many blocks of it.
   template <class Each>
   void stored(std::span<const RunId> stored, const RequestInfo& info, Each each) {
-    for (const RunId r : stored) held_[r] = {};
     for (std::size_t i = stored.size(); i-- > 0;) {
-      const EventId e = events_.ghost(runs_.first_key(stored[i]));
-      if (e == kNoEvent) continue;
-      close(e, info.now, events_[e].ghosts, true);
-      carry(stored.front(), e);
-      each(stored[i], events_.take_ghosts(e));
+      const RunId r = stored[i];
+      held_[r] = {.event = 0, .carried = false, .fresh = true};
+      fresh_[r] = {.end = runs_.end(r), .known = 0, .ghost = kNoEvent};
+      find_ghosts(r, info, each);
     }
   }
 
-  void split(RunId head, RunId tail) { held_[head] = {.event = held_[tail].event, .carried = false}; }
+  // A request will let go of these runs, the deepest first. Those that stored() has seen may have become longer since:
+  // calls each(run, at, blocks) as it does, and longer(run, at) for what is `at` blocks from the beginning and behind.
+  template <class Each, class Longer>
+  void settle(std::span<const RunId> runs, const RequestInfo& info, Each each, Longer longer) {
+    for (std::size_t i = runs.size(); i-- > 0;) {
+      const RunId r = runs[i];
+      if (!held_[r].fresh) continue;
+      const std::uint32_t seen = std::max(fresh_[r].end, runs_.depth[r]) - runs_.depth[r];
+      if (seen < runs_.length[r]) longer(r, seen);
+      find_ghosts(r, info, each);
+    }
+    for (const RunId r : runs) {
+      if (std::exchange(held_[r].fresh, false) && fresh_[r].ghost != kNoEvent) events_.recall(fresh_[r].ghost);
+    }
+  }
+
+  void split(RunId head, RunId tail) { held_[head] = {.event = held_[tail].event, .carried = false, .fresh = false}; }
   // A request lets go of these runs, the deepest first.
   void release(std::span<const RunId> runs, const RequestInfo& info);
   // `leaf` is the end of what is cached of its event.
@@ -112,10 +126,16 @@ class ReuseLearner {
   struct Held {           // of a run
     std::uint32_t event;  // plus one; 0: somebody holds it
     bool carried;         // whoever holds it goes on from carried_
+    bool fresh;           // it was not let go of yet: fresh_ is known
   };
   struct Carried {
     GapHistory history{};
     Time released = 0;
+  };
+  struct Fresh {
+    std::uint32_t end;    // what stored() saw of it, as blocks of its prefix
+    std::uint32_t known;  // what was found to be evicted content, so
+    EventId ghost;        // of which only a part came back with it, or kNoEvent
   };
 
   EventId event_of(RunId r) const { return held_[r].event - 1; }
@@ -126,6 +146,29 @@ class ReuseLearner {
   void close(EventId e, Time now, std::uint32_t blocks, bool returned) {
     const ReleaseEvent& event = events_[e];
     model_.close(event.waiting, event.age(now), event.part(blocks), returned);
+  }
+  // Evicted content that came back with a run, from where more of it than is known begins.
+  template <class Each>
+  void find_ghosts(RunId r, const RequestInfo& info, Each each) {
+    std::uint32_t at = std::max(fresh_[r].known, runs_.depth[r]) - runs_.depth[r];
+    const std::span keys(runs_.slot_keys + runs_.first_slot[r], runs_.length[r]);
+    while (at < keys.size()) {
+      const EventId e = events_.ghost(keys[at]);
+      if (e == kNoEvent) return;
+      GhostPlace behind;
+      const std::uint32_t blocks = events_.match(e, keys.subspan(at), behind);
+      if (blocks < events_[e].ghosts) {
+        const EventId other = events_.ghost(events_.key(behind));
+        if (other != kNoEvent && other != e) give_up_ghosts(other, info.now);
+        fresh_[r].ghost = e;
+      }
+      close(e, info.now, blocks, true);
+      carry(r, e);
+      const std::uint32_t stored = std::min(blocks, static_cast<std::uint32_t>(keys.size()) - at);
+      each(r, at, std::min(events_.take_ghosts(e, blocks, behind), stored));
+      at += stored;
+      fresh_[r].known = runs_.depth[r] + at;
+    }
   }
   void give_up_ghosts(EventId e, Time now) {
     close(e, now, events_[e].ghosts, false);
@@ -147,6 +190,7 @@ class ReuseLearner {
   ReleaseEvents events_;
   LazyArray<Held> held_;
   LazyArray<Carried> carried_;
+  LazyArray<Fresh> fresh_;
 };
 
 }  // namespace kvopt

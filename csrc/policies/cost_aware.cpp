@@ -5,7 +5,7 @@
 // Reference: this project. The index is Gittins' for a return hazard; relatives are LHD (Beckmann et al., NSDI 2018; s
 // → ∞ and unit cost) and Continuum (one deadline instead of an order). Structure: what is learned of releases in
 // core/reuse_learner.hpp, leaves side by side in core/victim_scan.hpp. Complexity: O(1) a run that is touched,
-// amortised O(1) a victim; about one class refreshed a request. About 180 bytes a run.
+// amortised O(1) a victim; about one class refreshed a request. About 240 bytes a run.
 #include <cmath>
 
 #include "core/learned_state.hpp"
@@ -72,10 +72,10 @@ class CostAware final : public Policy, public ComparesWithLru {
   }
 
   void on_hit(std::span<const RunId> hit, const RequestInfo& info) override {
-    const RunId changed = learner_->hit(hit, info, [&](std::span<const RunId> together, double in_lru) {
+    const RunId changed = learner_->hit(hit, info, [&](std::span<const RunId> together, std::uint32_t in_lru) {
       double cost = 0;
       for (const RunId r : together) cost += stretch_cost(runs_->depth[r], runs_->length[r]);
-      saved(cost, cost * in_lru);
+      saved(cost, in_lru > 0 ? stretch_cost(runs_->depth[together.back()], in_lru) : 0);
       guard_.ask(cost);
     });
     if (changed != kNoRun && scan_->contains(changed)) {
@@ -87,8 +87,7 @@ class CostAware final : public Policy, public ComparesWithLru {
 
   void on_stored(std::span<const RunId> stored, const RequestInfo& info) override {
     for (const RunId r : stored) guard_.ask(stretch_cost(runs_->depth[r], runs_->length[r]));
-    learner_->stored(stored, info,
-                     [&](RunId r, std::uint32_t in_lru) { saved(0, stretch_cost(runs_->depth[r], in_lru)); });
+    learner_->stored(stored, info, [&](RunId r, std::uint32_t at, std::uint32_t in_lru) { lru_hits(r, at, in_lru); });
   }
 
   void on_split(RunId head, RunId tail) override { learner_->split(head, tail); }
@@ -101,6 +100,9 @@ class CostAware final : public Policy, public ComparesWithLru {
   }
 
   void on_evictable(std::span<const RunId> runs, const RequestInfo& info) override {
+    learner_->settle(
+        runs, info, [&](RunId r, std::uint32_t at, std::uint32_t in_lru) { lru_hits(r, at, in_lru); },
+        [&](RunId r, std::uint32_t at) { guard_.ask(stretch_cost(runs_->depth[r] + at, runs_->length[r] - at)); });
     learner_->release(runs, info);
     for (const RunId r : runs) {
       if (runs_->children[r] == 0) on_uncovered(r);
@@ -203,6 +205,11 @@ class CostAware final : public Policy, public ComparesWithLru {
   VictimScan::Leaf leaf_of(RunId r) const {
     const ReleaseEvent& event = learner_->event(r);
     return {event.released, event.pace, weight_of(r), favour_of(r), event.waiting.cls, r};
+  }
+
+  // Blocks of a new run that LRU would have had.
+  void lru_hits(RunId r, std::uint32_t at, std::uint32_t blocks) {
+    if (blocks > 0) saved(0, stretch_cost(runs_->depth[r] + at, blocks));
   }
 
   // Prefill time of blocks [depth, depth + blocks) in the units of PolicyContext::block_cost.

@@ -35,7 +35,7 @@ def test_it_saves_more_on_real_agents(agentic: Trace) -> None:
     known = [result.row("cost-aware", c).cost_saved for c in capacities]
     tree = [result.row("cost-aware:hints=0", c).cost_saved for c in capacities]
     assert all(np.array(known) >= [0.260, 0.580, 0.778, 0.903]), known
-    assert all(np.array(tree) >= [0.246, 0.550, 0.747, 0.896]), tree
+    assert all(np.array(tree) >= [0.246, 0.550, 0.745, 0.896]), tree
 
 
 @pytest.mark.slow
@@ -46,4 +46,4 @@ def test_it_saves_more_on_real_chat(shared_dir: Path) -> None:
     result = replay(trace, ["lru", "cost-aware"], capacities)
     assert result.row("cost-aware", 1_000).cost_saved > result.row("lru", 1_000).cost_saved + 0.030
     hits = [result.row("cost-aware", c).block_hit for c in capacities]
-    assert all(np.array(hits) >= [0.075, 0.158, 0.225, 0.326, 0.355]), hits
+    assert all(np.array(hits) >= [0.077, 0.160, 0.226, 0.330, 0.356]), hits
