@@ -36,12 +36,14 @@ constexpr auto kLean = [] {
   return lean;
 }();
 
+float at_least_zero(float x) { return x > 0 ? x : 0; }
+
 // Each bin with its neighbours, as 1 4 6 4 1: the maximum over s would pick their noise. The ends stand for what is
 // beyond them.
 std::array<float, ReuseModel::kBins> smooth(const std::array<float, ReuseModel::kBins>& bins) {
   constexpr std::size_t n = ReuseModel::kBins;
   std::array<float, n + 4> wide{};
-  for (std::size_t b = 0; b < n; ++b) wide[b + 2] = bins[b] > 0 ? bins[b] : 0;
+  for (std::size_t b = 0; b < n; ++b) wide[b + 2] = at_least_zero(bins[b]);
   wide[0] = wide[1] = wide[2];
   wide[n + 2] = wide[n + 3] = wide[n + 1];
   std::array<float, n> smoothed{};
@@ -185,17 +187,19 @@ void ReuseModel::tell(Node& node) {
 // hazards gives for one event that begins to wait.
 void ReuseModel::rebuild(std::uint32_t cls) {
   Node& node = nodes_[cls];
-  const Bins prior = cls == kRoot ? kRootPrior : nodes_[node.parent].hazard;
-  Bins at_risk{};  // time
-  float beyond = 0;
-  for (std::size_t b = kBins; b-- > 0;) {
-    const float here = std::max(node.returned[b], 0.0F) + std::max(node.ends[b], 0.0F);  // taking away leaves a trace
-    at_risk[b] = (beyond + here / 2) * kWidths[b];
-    beyond += here;
+  const Bins& prior = cls == kRoot ? kRootPrior : nodes_[node.parent].hazard;
+  Bins here{};
+  for (std::size_t b = 0; b < kBins; ++b) {
+    here[b] = at_least_zero(node.returned[b]) + at_least_zero(node.ends[b]);  // taking away leaves a trace
   }
-  node.total = beyond + options_.shrinkage;
-  const Bins returned = smooth(node.returned);
+  Bins beyond{};
+  float waiting = 0;
+  for (std::size_t b = kBins; b-- > 0; waiting += here[b]) beyond[b] = waiting;
+  node.total = waiting + options_.shrinkage;
+  Bins at_risk{};  // time
+  for (std::size_t b = 0; b < kBins; ++b) at_risk[b] = (beyond[b] + here[b] / 2) * kWidths[b];
   at_risk = smooth(at_risk);
+  const Bins returned = smooth(node.returned);
   Bins hazard{};
   Bins still{};  // of those that wait at its beginning, how many do at its end
   for (std::size_t b = 0; b < kBins; ++b) {
@@ -206,24 +210,28 @@ void ReuseModel::rebuild(std::uint32_t cls) {
     still[b] = 1 / (1 + hazard[b] * kWidths[b]);
   }
   node.hazard = hazard;
+  std::array<float, kBins + 1> waits{};  // at the beginning of each bin
+  waits[0] = 1;
+  for (std::size_t b = 0; b < kBins; ++b) waits[b + 1] = waits[b] * still[b];
   Bins returns{};
-  float waiting = 1;
   for (std::size_t b = 0; b < kBins; ++b) {
-    const float after = waiting * still[b];
-    returns[b] = waiting - after;
-    at_risk[b] = after * kWidths[b];
-    waiting = after;
+    returns[b] = waits[b] - waits[b + 1];
+    at_risk[b] = waits[b + 1] * kWidths[b];
   }
   // From the oldest bin down: a bin and the stretches after it merge as long as that raises returns over time at risk.
   // A stretch is kept where it begins; the next one begins at next[].
   std::array<std::size_t, kBins + 1> next{};
   for (std::size_t b = kBins; b-- > 0;) {
+    float sum = returns[b];
+    float time = at_risk[b];
     std::size_t n = b + 1;
-    while (n < kBins && (!options_.bounded_horizon || returns[n] * at_risk[b] >= returns[b] * at_risk[n])) {
-      returns[b] += returns[n];
-      at_risk[b] += at_risk[n];
+    while (n < kBins && (!options_.bounded_horizon || returns[n] * time >= sum * at_risk[n])) {
+      sum += returns[n];
+      time += at_risk[n];
       n = next[n];
     }
+    returns[b] = sum;
+    at_risk[b] = time;
     next[b] = n;
   }
   for (std::size_t b = 0; b < kBins; ++b) returns[b] *= kLean[b] / (at_risk[b] + kLeast);

@@ -86,13 +86,14 @@ class ReuseModel {
   void end_request();
 
   // Between the lower edges of two bins it is in proportion. Of many at once, in loops that become vector instructions.
-  template <std::size_t n>
-  std::array<float, n> index(const std::array<std::uint32_t, n>& cls, const std::array<float, n>& age) const {
+  template <std::size_t Count>
+  std::array<float, Count> index(const std::array<std::uint32_t, Count>& cls,
+                                 const std::array<float, Count>& age) const {
     constexpr auto kLast = static_cast<std::int32_t>(kBins) - 1;
-    std::array<std::uint32_t, n> here;
-    std::array<std::uint32_t, n> above;
-    std::array<float, n> past;
-    for (std::size_t i = 0; i < n; ++i) {
+    std::array<std::uint32_t, Count> here{};
+    std::array<std::uint32_t, Count> above{};
+    std::array<float, Count> past{};
+    for (std::size_t i = 0; i < Count; ++i) {
       const auto bits = std::bit_cast<std::int32_t>(age[i]);
       const std::int32_t bin = (bits >> kShift) - kFirst;
       here[i] = cls[i] * kBins + static_cast<std::uint32_t>(std::min(std::max(bin, 0), kLast));
@@ -101,13 +102,13 @@ class ReuseModel {
       past[i] = static_cast<float>(rest) * (1.0F / (1U << kShift));
     }
     const float* indexes = indexes_.data()->data();
-    std::array<float, n> low;
-    std::array<float, n> high;
-    for (std::size_t i = 0; i < n; ++i) {
+    std::array<float, Count> low{};
+    std::array<float, Count> high{};
+    for (std::size_t i = 0; i < Count; ++i) {
       low[i] = indexes[here[i]];
       high[i] = indexes[above[i]];
     }
-    for (std::size_t i = 0; i < n; ++i) low[i] += (high[i] - low[i]) * past[i];
+    for (std::size_t i = 0; i < Count; ++i) low[i] += (high[i] - low[i]) * past[i];
     return low;
   }
   float index(std::uint32_t cls, float age) const { return index(std::array{cls}, std::array{age}).front(); }

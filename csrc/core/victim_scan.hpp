@@ -189,13 +189,14 @@ class VictimScan {
     return ~static_cast<std::uint32_t>(std::min(std::max(ticks, 0.0), 2 * kLongest * kTicks));
   }
 
-  Each<std::uint32_t> keys_of(const Cell& cell, Time now) const {
-    Each<std::uint32_t> keys;
+  // Not inlined: in the loops of its callers its own would be unrolled before they become vector instructions.
+  [[gnu::noinline]] Each<std::uint32_t> keys_of(const Cell& cell, Time now) const {
+    Each<std::uint32_t> keys{};
     if (by_time_) {
       for (std::size_t i = 0; i < kCell; ++i) keys[i] = key_by_time(cell.released[i], cell.favour[i], now);
       return keys;
     }
-    Each<float> age;
+    Each<float> age{};
     for (std::size_t i = 0; i < kCell; ++i) age[i] = static_cast<float>(now - cell.released[i]) * cell.pace[i];
     const Each<float> index = model_.index(cell.cls, age);
     for (std::size_t i = 0; i < kCell; ++i) keys[i] = key_of(index[i] * cell.weight[i]);
@@ -230,16 +231,20 @@ class VictimScan {
   // The leaf of the least value in a cell that was just looked at; of equals the oldest, then the first.
   Found first_in(std::size_t c, const Each<std::uint32_t>& keys) const {
     const Cell& cell = cells_[c];
-    std::size_t best = 0;
-    std::uint32_t next = 0;
-    for (std::size_t i = 1; i < kCell; ++i) {
-      const bool first = keys[i] != keys[best]                     ? keys[i] > keys[best]
-                         : cell.released[i] != cell.released[best] ? cell.released[i] < cell.released[best]
-                                                                   : cell.run[i] < cell.run[best];
-      next = std::max(next, std::min(keys[i], keys[best]));
-      best = first ? i : best;
+    const std::uint32_t highest = keys_[c];
+    std::uint32_t equal = 0;
+    for (std::uint32_t i = 0; i < kCell; ++i) equal |= (keys[i] == highest ? 1U : 0U) << i;
+    auto best = static_cast<std::uint32_t>(std::countr_zero(equal));
+    while ((equal &= equal - 1) != 0) {
+      const auto other = static_cast<std::uint32_t>(std::countr_zero(equal));
+      if (cell.released[other] < cell.released[best] ||
+          (cell.released[other] == cell.released[best] && cell.run[other] < cell.run[best])) {
+        best = other;
+      }
     }
-    return {keys[best], next, c * kCell + best};
+    std::uint32_t next = 0;
+    for (std::uint32_t i = 0; i < kCell; ++i) next = std::max(next, i == best ? 0 : keys[i]);
+    return {highest, next, c * kCell + best};
   }
 
   void look_around(Time now) {

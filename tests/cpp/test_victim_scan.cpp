@@ -1,8 +1,11 @@
 // VictimScan against a look at every leaf: which victims it must name, and how near the least the others must be.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdint>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "check.hpp"
