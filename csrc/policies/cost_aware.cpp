@@ -4,8 +4,8 @@
 //
 // Reference: this project. The index is Gittins' for a return hazard; relatives are LHD (Beckmann et al., NSDI 2018; s
 // → ∞ and unit cost) and Continuum (one deadline instead of an order). Structure: what is learned of releases in
-// core/reuse_learner.hpp, leaves side by side in core/victim_scan.hpp. Complexity: O(1) a run that is touched,
-// amortised O(1) a victim; about one class refreshed a request. About 240 bytes a run.
+// core/reuse_learner.hpp, leaves side by side in core/victim_scan.hpp. Complexity: O(1) a run that is touched, a
+// bounded number of leaves looked at a victim; about one class refreshed a request. About 240 bytes a run.
 #include <cmath>
 
 #include "core/learned_state.hpp"
