@@ -82,6 +82,7 @@ class PythonRetention final : public simulator::Retention {
 
   Time next_due() override { return py::cast<double>(retention_.attr("next_due")); }
   bool before_step(Time now) override { return py::cast<bool>(retention_.attr("before_step")(now)); }
+  void planned(Time now) override { retention_.attr("planned")(now); }
   void arrived(const RequestPtr& request, Time now) override { retention_.attr("arrived")(request, now); }
   void scheduled(const RequestPtr& request, std::int64_t hit, Time now) override {
     retention_.attr("scheduled")(request, hit, now);

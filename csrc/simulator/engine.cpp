@@ -52,6 +52,7 @@ void Engine::run(const std::function<void(std::int64_t)>& report) {
     waiting_.finish_loads(now_);
     if (retention_.before_step(now_)) waiting_.unblock();
     plan_.plan(*this);
+    retention_.planned(now_);
     if (!plan_.chunks().empty() || plan_.decodes() > 0) {
       idle_steps_ = 0;
       take_step();

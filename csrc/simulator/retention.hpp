@@ -15,6 +15,8 @@ class Retention {
   virtual Time next_due() { return kNever; }
   // A step begins; true when something was let go of that may change who is admitted.
   virtual bool before_step(Time /*now*/) { return false; }
+  // It is planned: who runs and what is held stays as it is while it takes its time.
+  virtual void planned(Time /*now*/) {}
   // A request waits.
   virtual void arrived(const RequestPtr& /*request*/, Time /*now*/) {}
   // It holds its blocks, of which the first `hit` were cached.

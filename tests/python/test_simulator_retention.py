@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kvopt.errors import ConfigError
@@ -98,7 +98,28 @@ def sessions(turns: list[Sent]) -> list[Sent]:
     return numbered
 
 
+TAKES_BLOCKS_WHILE_IT_DECODES = [
+    *(turn(0.0, 0, 0, 1) for _ in range(9)),
+    turn(0.0, 2, 0, 1),
+    turn(0.9, 4, 0, 1, answer=5),
+    turn(1.0, 1, 0, 1, answer=10),
+    turn(0.9, 4, 0, 1, gap=0.4),
+    turn(1.0, 1, 0, 1),
+]
+
+
 @settings(deadline=None, max_examples=120)
+@example(
+    turns=TAKES_BLOCKS_WHILE_IT_DECODES,
+    blocks=5,
+    rule="fixed:seconds=1e6,every=1",
+    leases="scarce",
+    scheduler="continuum",
+    policy="lru",
+    patience=None,
+    mode="closed",
+    last_turn=False,
+)
 @given(
     turns=st.lists(sent, min_size=1, max_size=14),
     blocks=st.integers(2, 10),

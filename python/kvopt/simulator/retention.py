@@ -98,6 +98,9 @@ class Retention:
         """A step begins; true when something was let go of that may change who is admitted."""
         return False
 
+    def planned(self, now: float) -> None:
+        """The step is planned: who runs and what is held stays as it is while it takes its time."""
+
     def arrived(self, request: Request, now: float) -> None:
         """A request waits."""
 
@@ -166,12 +169,16 @@ class SessionRetention(Retention):
     def before_step(self, now: float) -> bool:
         """See Retention."""
         expired = self._leases.expire(now)
+        self.planned(now)
+        return self.coordinator.tick(now) > 0 or expired
+
+    def planned(self, now: float) -> None:
+        """See Retention."""
         selection = self.coordinator.selection
         demand = self._memory.free, selection.blocks, len(selection)
         if demand != self._demand:  # the price reckons with what was, until something changes
             self._demand = demand
             self.coordinator.demand(now, demand[0])
-        return self.coordinator.tick(now) > 0 or expired
 
     def arrived(self, request: Request, now: float) -> None:
         """See Retention."""
