@@ -6,6 +6,7 @@ drawn from seeds, so that each server is asked the same.
 
 from __future__ import annotations
 
+import argparse
 import random
 import statistics
 from collections.abc import Iterable, Iterator
@@ -151,3 +152,19 @@ def table(results: dict[str, list[dict[str, float]]]) -> str:
             line += f"{statistics.geometric_mean(ratios):18.3f}"
         lines.append(line)
     return "\n".join(lines)
+
+
+def options_parser(description: str | None) -> argparse.ArgumentParser:
+    """The options that both benchmarks take."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--blocks", type=int, default=Load.blocks, help="in the pool, of 32 tokens")
+    parser.add_argument("--agents", type=int, default=Load.agents, help="that work at once")
+    parser.add_argument("--conversations", type=int, default=Load.conversations, help="of each agent")
+    return parser
+
+
+def load_of(options: argparse.Namespace) -> Load:
+    """The load that those options ask for."""
+    return Load(agents=options.agents, blocks=options.blocks, conversations=options.conversations)

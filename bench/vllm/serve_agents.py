@@ -14,7 +14,6 @@ agents and chats: mean, median and 90th percentile.
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import random
@@ -27,7 +26,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "vllm"))
 
-from agent_load import MODEL, VARIANTS, Answered, Load, Question, chats, figures, some_tokens, table, turns
+from agent_load import (
+    MODEL,
+    VARIANTS,
+    Answered,
+    Load,
+    Question,
+    chats,
+    figures,
+    load_of,
+    options_parser,
+    some_tokens,
+    table,
+    turns,
+)
 
 from servers import Server
 from tiny_model import END_ID, make_model
@@ -126,16 +138,11 @@ def serve(variant: str, load: Load, seed: int, log: Path | None) -> list[Answere
 
 def main() -> None:
     """Run all servers and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
-    parser.add_argument("--blocks", type=int, default=Load.blocks, help="in the pool, of 32 tokens")
-    parser.add_argument("--agents", type=int, default=Load.agents, help="that work at once")
-    parser.add_argument("--conversations", type=int, default=Load.conversations, help="of each agent")
+    parser = options_parser(__doc__)
     parser.add_argument("--json", type=Path, help="write the figures of each server here")
     parser.add_argument("--logs", type=Path, help="a folder for the servers' logs")
     options = parser.parse_args()
-    load = Load(agents=options.agents, blocks=options.blocks, conversations=options.conversations)
+    load = load_of(options)
     results: dict[str, list[dict[str, float]]] = {variant: [] for variant in options.variants}
     for seed in options.seeds:
         for variant in options.variants:

@@ -9,7 +9,6 @@ nothing. vLLM alone is its own pool, hashing and order with KVopt's hooks beside
 
 from __future__ import annotations
 
-import argparse
 import functools
 import heapq
 import itertools
@@ -23,7 +22,19 @@ from typing import Any
 os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_TARGET_DEVICE": "cpu", "VLLM_LOGGING_LEVEL": "ERROR"}
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "vllm"))
 
-from agent_load import PREFILL, VARIANTS, Answered, Load, Question, chats, figures, table, turns
+from agent_load import (
+    PREFILL,
+    VARIANTS,
+    Answered,
+    Load,
+    Question,
+    chats,
+    figures,
+    load_of,
+    options_parser,
+    table,
+    turns,
+)
 
 from engines import Engine
 from kvopt.vllm import observation as seen
@@ -133,16 +144,11 @@ class Simulation:
 
 def main() -> None:
     """Run all simulations and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
-    parser.add_argument("--blocks", type=int, default=Load.blocks, help="in the pool, of 32 tokens")
-    parser.add_argument("--agents", type=int, default=Load.agents, help="that work at once")
-    parser.add_argument("--conversations", type=int, default=Load.conversations, help="of each agent")
+    parser = options_parser(__doc__)
     parser.add_argument("--k0", type=float, default=PREFILL["k0"], help="ms a step")
     parser.add_argument("--k1", type=float, default=PREFILL["k1"], help="ms a token")
     options = parser.parse_args()
-    load = Load(agents=options.agents, blocks=options.blocks, conversations=options.conversations)
+    load = load_of(options)
     prefill = PREFILL | {"k0": options.k0, "k1": options.k1}
     with tempfile.TemporaryDirectory() as folder:
         model = make_model(Path(folder) / "model")
