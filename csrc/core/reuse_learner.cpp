@@ -121,7 +121,7 @@ float ReuseLearner::pace_of(const RequestInfo& info, const GapHistory& history) 
 // request's own.
 std::uint8_t ReuseLearner::head_group(std::span<const RunId> runs, std::size_t i, std::uint8_t behind) const {
   if (!options_.shared || i == 0) return 0;
-  return std::max(behind, ReleaseClasses::head_group(runs_.children[runs[i]]));
+  return std::max(behind, ReleaseClasses::head_group(held_[runs[i]].chains));
 }
 
 std::string ReuseLearner::verify() const {

@@ -44,7 +44,9 @@ class ReuseLearner {
   RunId hit(std::span<const RunId> hit, const RequestInfo& info, Each each) {
     const EventId latest = event_of(hit.front());
     RunId changed = kNoRun;
-    if (latest != kNoEvent && continues(hit.front(), latest)) carry(hit.front(), latest);
+    const bool goes_on = latest != kNoEvent && continues(hit.front(), latest);
+    if (goes_on) carry(hit.front(), latest);
+    held_[hit.front()].branching = !goes_on;
     for (std::size_t i = 0; i < hit.size();) {
       const EventId e = event_of(hit[i]);
       const std::size_t first = i;
@@ -72,9 +74,10 @@ class ReuseLearner {
   // beginning, where LRU would hold so many blocks of it.
   template <class Each>
   void stored(std::span<const RunId> stored, const RequestInfo& info, Each each) {
+    branch(stored.back());
     for (std::size_t i = stored.size(); i-- > 0;) {
       const RunId r = stored[i];
-      held_[r] = {.event = 0, .carried = false, .fresh = true};
+      held_[r] = {.event = 0, .chains = 1, .fresh = true};
       fresh_[r] = {.end = runs_.end(r), .known = 0, .ghost = kNoEvent};
       find_ghosts(r, info, each);
     }
@@ -92,11 +95,12 @@ class ReuseLearner {
       find_ghosts(r, info, each);
     }
     for (const RunId r : runs) {
-      if (std::exchange(held_[r].fresh, false) && fresh_[r].ghost != kNoEvent) events_.recall(fresh_[r].ghost);
+      if (held_[r].fresh && fresh_[r].ghost != kNoEvent) events_.recall(fresh_[r].ghost);
+      held_[r].fresh = false;
     }
   }
 
-  void split(RunId head, RunId tail) { held_[head] = {.event = held_[tail].event, .carried = false, .fresh = false}; }
+  void split(RunId head, RunId tail) { held_[head] = {.event = held_[tail].event, .chains = held_[tail].chains}; }
   // A request lets go of these runs, the deepest first.
   void release(std::span<const RunId> runs, const RequestInfo& info);
   // `leaf` is the end of what is cached of its event.
@@ -123,10 +127,12 @@ class ReuseLearner {
   std::size_t bytes() const;
 
  private:
-  struct Held {           // of a run
-    std::uint32_t event;  // plus one; 0: somebody holds it
-    bool carried;         // whoever holds it goes on from carried_
-    bool fresh;           // it was not let go of yet: fresh_ is known
+  struct Held {                // of a run
+    std::uint32_t event = 0;   // plus one; 0: somebody holds it
+    std::uint16_t chains = 0;  // that have parted behind it, or do not, with those that are gone
+    bool carried : 1 = false;  // whoever holds it goes on from carried_
+    bool fresh : 1 = false;    // it was not let go of yet: fresh_ is known
+    bool branching : 1 = false;  // a request has found all up to here, and does not go on where another stopped
   };
   struct Carried {
     GapHistory history{};
@@ -139,6 +145,14 @@ class ReuseLearner {
   };
 
   EventId event_of(RunId r) const { return held_[r].event - 1; }
+  // A chain parts from others at the parent of this new run, unless it is what was evicted there.
+  void branch(RunId first) {
+    const RunId parent = runs_.parent[first];
+    if (parent == kNoRun || !held_[parent].branching) return;
+    held_[parent].branching = false;
+    if (events_.ghost(runs_.first_key(first)) != kNoEvent || held_[parent].chains == UINT16_MAX) return;
+    ++held_[parent].chains;
+  }
   void carry(RunId r, EventId e) {
     held_[r].carried = true;
     carried_[r] = {events_.details(e).history, events_[e].released};
