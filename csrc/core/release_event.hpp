@@ -18,6 +18,7 @@ struct ReleaseEvent {
   Time released = 0;
   ReuseModel::Waiting waiting{};
   std::uint8_t marks = 0;  // of age that it has come to
+  std::uint16_t duel = 0;  // that it is in, plus one; 0: none
   float pace = 1;          // units of age a second
   float share = 1;         // of the event that one block is
   std::uint32_t cached = 0;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/gap_history.hpp"
+#include "core/order_duels.hpp"
 #include "core/release_classes.hpp"
 #include "core/release_events.hpp"
 #include "core/reuse_model.hpp"
@@ -110,6 +111,16 @@ class ReuseLearner {
   // Nobody will come back for a run, or it is in use without a request: nothing is to be learned from it.
   void forget(RunId r);
 
+  // Pairs of releases of which it is asked which comes back first.
+  OrderDuels& duels() { return duels_; }
+  const OrderDuels& duels() const { return duels_; }
+  bool in_duel(RunId r) const { return event(r).duel != 0; }
+  // The index would evict a leaf of the first cost, time one of the second.
+  void begin_duel(RunId by_index, float index_cost, RunId by_time, float time_cost) {
+    if (event_of(by_index) == event_of(by_time)) return;
+    duels_.begin(events_, {event_of(by_index), index_cost}, {event_of(by_time), time_cost});
+  }
+
   // Nothing was ever let go of.
   bool untouched() const { return events_.untouched(); }
   const CommonGaps& common_gaps() const { return gaps_.common(); }
@@ -127,11 +138,11 @@ class ReuseLearner {
   std::size_t bytes() const;
 
  private:
-  struct Held {                // of a run
-    std::uint32_t event = 0;   // plus one; 0: somebody holds it
-    std::uint16_t chains = 0;  // that have parted behind it, or do not, with those that are gone
-    bool carried : 1 = false;  // whoever holds it goes on from carried_
-    bool fresh : 1 = false;    // it was not let go of yet: fresh_ is known
+  struct Held {                  // of a run
+    std::uint32_t event = 0;     // plus one; 0: somebody holds it
+    std::uint16_t chains = 0;    // that have parted behind it, or do not, with those that are gone
+    bool carried : 1 = false;    // whoever holds it goes on from carried_
+    bool fresh : 1 = false;      // it was not let go of yet: fresh_ is known
     bool branching : 1 = false;  // a request has found all up to here, and does not go on where another stopped
   };
   struct Carried {
@@ -159,6 +170,7 @@ class ReuseLearner {
   }
   void close(EventId e, Time now, std::uint32_t blocks, bool returned) {
     const ReleaseEvent& event = events_[e];
+    if (returned) duels_.returned(events_, e);
     model_.close(event.waiting, event.age(now), event.part(blocks), returned);
   }
   // Evicted content that came back with a run, from where more of it than is known begins.
@@ -202,6 +214,7 @@ class ReuseLearner {
   ReleaseClasses classes_;
   SessionGaps gaps_;
   ReleaseEvents events_;
+  OrderDuels duels_;
   LazyArray<Held> held_;
   LazyArray<Carried> carried_;
   LazyArray<Fresh> fresh_;

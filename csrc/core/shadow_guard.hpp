@@ -5,7 +5,8 @@
 // noise: a large loss over a short window, or a small one that lasts. While LRU's order is used, what the other order
 // would have saved is unknown, so the guard tries it again after a while, and waits twice as long each time that it
 // fails. The ledger bounds what all trials together may lose: a thousandth of the prefill that was asked for, and some
-// more to begin with. The less LRU hits, the more that is, since there is more to be won than to be lost.
+// more to begin with. The less LRU hits, the more that is, since there is more to be won than to be lost; and duels
+// (core/order_duels.hpp), which tell of the order that is not in use, too, raise it or lower it.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <cstdint>
 
 #include "core/learned_state.hpp"
+#include "core/order_duels.hpp"
 
 namespace kvopt {
 
@@ -26,7 +28,7 @@ class ShadowGuard {
     lru_ += lru;
   }
 
-  void end_request() {
+  void end_request(const DuelTally& duels) {
     const double lost = lru_ - ours_;
     for (Window* window : {&short_, &long_}) window->add(lost, lru_);
     trial_.add(lost);
@@ -34,8 +36,9 @@ class ShadowGuard {
     ours_ = lru_ = asked_ = 0;
     ++requests_;
     if (use_lru_) {
-      if (requests_ >= (overdrawn_ ? kLook : wait_) && ledger_.spent() < kAgain) start(false);
-    } else if (ledger_.spent() > 1 && trial_.lost()) {
+      const std::uint32_t wait = overdrawn_ && duels.index_wins() ? kLook : wait_;
+      if (requests_ >= wait && ledger_.spent(duels) < kAgain) start(false);
+    } else if (const double spent = ledger_.spent(duels); spent > kTooMuch || (spent > 1 && trial_.lost())) {
       start(true);
       overdrawn_ = true;
     } else if (requests_ % kLook == 0 && (short_.lost() || long_.lost())) {
@@ -81,6 +84,7 @@ class ShadowGuard {
   static constexpr std::uint32_t kShortestWait = 512;
   static constexpr std::uint32_t kLongestWait = 1 << 16;
   static constexpr double kAgain = 0.7;  // of the budget: what may be spent when a trial begins
+  static constexpr double kTooMuch = 2;  // then a trial ends, whatever its noise
 
   // Sums over requests, of which the old ones fade.
   struct Window {
@@ -140,15 +144,22 @@ class ShadowGuard {
       requests = requests * kKeep + 1;
     }
     // Share of what may be lost.
-    double spent() const {
+    double spent(const DuelTally& duels) const {
       if (lost <= 0) return 0;
+      return lost / (kBudget * (asked + kCredit * confidence(duels) * asked / requests));
+    }
+
+    // That the index will win back what it loses: what there is to win, and what duels say.
+    double confidence(const DuelTally& duels) const {
       const double to_win = std::min((asked - lru) / std::max(lru, 0.01 * asked), kMostToWin);
-      return lost / (kBudget * asked * (1 + kCredit * to_win / requests));
+      if (duels.index_wins()) return std::max(to_win, std::min(duels.errors(), kMostSure));
+      return duels.sum < 0 ? to_win / 2 : to_win;
     }
 
     static constexpr double kBudget = 0.001;  // of the prefill that was asked for
-    static constexpr double kCredit = 4000;   // requests' worth of it to begin with, where LRU saves half
+    static constexpr double kCredit = 4000;   // requests' worth of it to begin with, × confidence
     static constexpr double kMostToWin = 5;   // LRU's misses over its hits
+    static constexpr double kMostSure = 6;    // standard errors
   };
 
   void start(bool lru) {

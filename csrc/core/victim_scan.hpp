@@ -18,8 +18,10 @@
 #include <bit>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "core/highest_key.hpp"
+#include "core/random.hpp"
 #include "core/reuse_model.hpp"
 #include "kvopt/run_table.hpp"
 
@@ -39,6 +41,7 @@ class VictimScan {
     RunId run;
   };
 
+  static constexpr Leaf kNone{0, 0, 0, 0, 0, kNoRun};
   static constexpr std::size_t kScanAlways = 32;  // so many leaves are all looked at for every victim
 
   bool contains(RunId r) const { return place_[r] != 0; }
@@ -111,6 +114,34 @@ class VictimScan {
     return found_in.run[best.place % kCell];
   }
 
+  // Of some leaves that are drawn at random, except those that `skip` says, the one that goes first by value and the
+  // one that does by time. Equal runs where they agree, or there are none.
+  template <class Skip>
+  std::pair<Leaf, Leaf> draw(Random& random, Time now, Skip skip) const {
+    Leaf least = kNone;
+    Leaf oldest = kNone;
+    float value = 0;
+    double waited = 0;
+    for (std::size_t k = 0; k < kDrawn; ++k) {
+      const std::size_t c = random.below(static_cast<std::uint32_t>(cells(size_)));
+      const Each<float> values = values_of(cells_[c], now);
+      for (std::size_t i = 0; i < std::min<std::size_t>(kCell, size_ - c * kCell); ++i) {
+        const Leaf leaf = leaf_at(c * kCell + i);
+        if (skip(leaf.run)) continue;
+        if (least.run == kNoRun || values[i] < value) {
+          least = leaf;
+          value = values[i];
+        }
+        const double wait = (now - leaf.released) / leaf.favour;
+        if (oldest.run == kNoRun || wait > waited) {
+          oldest = leaf;
+          waited = wait;
+        }
+      }
+    }
+    return {least, oldest};
+  }
+
   std::string verify() const {
     std::size_t leaves = 0;
     for (RunId r = 0; r < runs_.used; ++r) {
@@ -130,6 +161,7 @@ class VictimScan {
   static constexpr double kStep = 2;             // cells a choice
   static constexpr std::size_t kMostLooks = 32;  // cells a choice, in turn
   static constexpr std::size_t kMostTries = 32;  // cells a choice, for what they promise
+  static constexpr std::size_t kDrawn = 4;       // cells
   static constexpr double kMoment = 1e-3;        // seconds
   static constexpr double kInstant = 1e-9;
   static constexpr double kTicks = 1024;       // of LRU's order, a second
@@ -190,16 +222,22 @@ class VictimScan {
   }
 
   // Not inlined: in the loops of its callers its own would be unrolled before they become vector instructions.
-  [[gnu::noinline]] Each<std::uint32_t> keys_of(const Cell& cell, Time now) const {
+  [[gnu::noinline]] Each<float> values_of(const Cell& cell, Time now) const {
+    Each<float> age{};
+    for (std::size_t i = 0; i < kCell; ++i) age[i] = static_cast<float>(now - cell.released[i]) * cell.pace[i];
+    Each<float> values = model_.index(cell.cls, age);
+    for (std::size_t i = 0; i < kCell; ++i) values[i] *= cell.weight[i];
+    return values;
+  }
+
+  Each<std::uint32_t> keys_of(const Cell& cell, Time now) const {
     Each<std::uint32_t> keys{};
     if (by_time_) {
       for (std::size_t i = 0; i < kCell; ++i) keys[i] = key_by_time(cell.released[i], cell.favour[i], now);
       return keys;
     }
-    Each<float> age{};
-    for (std::size_t i = 0; i < kCell; ++i) age[i] = static_cast<float>(now - cell.released[i]) * cell.pace[i];
-    const Each<float> index = model_.index(cell.cls, age);
-    for (std::size_t i = 0; i < kCell; ++i) keys[i] = key_of(index[i] * cell.weight[i]);
+    const Each<float> values = values_of(cell, now);
+    for (std::size_t i = 0; i < kCell; ++i) keys[i] = key_of(values[i]);
     return keys;
   }
 

@@ -107,7 +107,7 @@ class CostAware final : public Policy, public ComparesWithLru {
     for (const RunId r : runs) {
       if (runs_->children[r] == 0) on_uncovered(r);
     }
-    guard_.end_request();
+    guard_.end_request(learner_->duels().tally());
     set_order();
   }
 
@@ -133,6 +133,7 @@ class CostAware final : public Policy, public ComparesWithLru {
 
   RunId choose(std::uint32_t /*wanted*/, Time now) override {
     now_ = now;
+    if (learner_->duels().due()) duel(now);
     return scan_->least(now);
   }
 
@@ -143,6 +144,7 @@ class CostAware final : public Policy, public ComparesWithLru {
     learner_->common_gaps().save(learned);
     learned.put(runs_->capacity);
     guard_.save(learned);
+    learner_->duels().save(learned);
     return seal_state(builtin::cost_aware().info, parameters_, learned.bytes());
   }
   void load_state(std::string_view state) override {
@@ -157,9 +159,14 @@ class CostAware final : public Policy, public ComparesWithLru {
     const bool same_size = learned.get<std::uint32_t>() == runs_->capacity;
     ShadowGuard guard;
     guard.load(learned);
+    OrderDuels duels;
+    duels.load(learned);
     learned.finish();
     learner_->go_on_from(std::move(model), gaps);
-    if (same_size) guard_ = guard;  // who wins depends on the size
+    if (same_size) {  // who wins depends on the size
+      guard_ = guard;
+      learner_->duels() = duels;
+    }
     set_order();
   }
 
@@ -173,7 +180,7 @@ class CostAware final : public Policy, public ComparesWithLru {
     const double units = static_cast<float>(now - leaf.released) * leaf.pace;
     return {.value = scan_->value(leaf, now),
             .rate = learner_->model().index(leaf.cls, static_cast<float>(units)) * leaf.pace,
-            .cost = leaf.weight / (leaf.favour * leaf.pace),
+            .cost = cost_of(leaf),
             .favour = leaf.favour,
             .age = now - leaf.released,
             .usual_gap = 1 / leaf.pace,
@@ -201,6 +208,16 @@ class CostAware final : public Policy, public ComparesWithLru {
     if (!has_learned()) return "the oldest first: too little has come back";
     return lru_saves_more() ? "the oldest first: LRU saves more at present" : "the least value first";
   }
+
+  void duel(Time now) {
+    const auto [by_index, by_time] =
+        scan_->draw(learner_->duels().random(), now, [&](RunId r) { return learner_->in_duel(r); });
+    if (by_index.run != by_time.run) {
+      learner_->begin_duel(by_index.run, cost_of(by_index), by_time.run, cost_of(by_time));
+    }
+  }
+  // Of losing a block of a leaf.
+  static float cost_of(const VictimScan::Leaf& leaf) { return leaf.weight / (leaf.favour * leaf.pace); }
 
   VictimScan::Leaf leaf_of(RunId r) const {
     const ReleaseEvent& event = learner_->event(r);

@@ -216,13 +216,14 @@ void in_the_order_of_time_it_is_the_pool() {
   }
 }
 
-// Whatever goes, it is as LRU's. What requests that overlap hold in the meantime differs where they are stored piece by
-// piece: what one finds it holds at once, the rest later.
+// Whatever goes, it is as LRU's: where sessions turn back, but for a few hits in a thousand, since of what is let go of
+// together it is only known how much LRU holds. What requests that overlap hold in the meantime differs where they are
+// stored piece by piece: what one finds it holds at once, the rest later.
 void in_any_order_it_is_lru() {
   for (const bool heads : {false, true}) {
     for (const bool turns_back : {false, true}) {
       for (const auto& [width, piece, tolerance] :
-           {std::tuple(std::size_t{1}, kWhole, 0.002), {5, kWhole, 0.002}, {1, 6, 0.002}, {5, 6, 0.01}}) {
+           {std::tuple(std::size_t{1}, kWhole, 0.003), {5, kWhole, 0.003}, {1, 6, 0.003}, {5, 6, 0.01}}) {
         const Outcome outcome = outcome_of({width, piece, heads, turns_back}, Order::kAny);
         CHECK(outcome.hits < 0.99 * outcome.lru);
         CHECK(std::abs(outcome.shadow - outcome.lru) < tolerance * outcome.lru);
