@@ -52,8 +52,10 @@ class ReuseLearner {
       const EventId e = event_of(hit[i]);
       const std::size_t first = i;
       std::uint32_t blocks = 0;
-      for (; i < hit.size() && event_of(hit[i]) == e; ++i) blocks += runs_.length[hit[i]];
-      for (std::size_t k = first; k < i; ++k) held_[hit[k]].event = 0;
+      for (; i < hit.size() && event_of(hit[i]) == e; ++i) {
+        blocks += runs_.length[hit[i]];
+        held_[hit[i]].event = 0;  // at once: under the flat rule a run may be named twice
+      }
       std::uint32_t in_lru = blocks;
       if (e != kNoEvent) {
         close(e, info.now, blocks, true);
