@@ -6,7 +6,8 @@
 // would have saved is unknown, so the guard tries it again after a while, and waits twice as long each time that it
 // fails. The ledger bounds what all trials together may lose: a thousandth of the prefill that was asked for, and some
 // more to begin with. The less LRU hits, the more that is, since there is more to be won than to be lost; and duels
-// (core/order_duels.hpp), which tell of the order that is not in use, too, raise it or lower it.
+// (core/order_duels.hpp), which tell of the order that is not in use, too, raise it or lower it. Where they leave no
+// doubt, and nothing is left to spend, there are trials with a small stake, each time after twice as long.
 #pragma once
 
 #include <algorithm>
@@ -36,16 +37,9 @@ class ShadowGuard {
     ours_ = lru_ = asked_ = 0;
     ++requests_;
     if (use_lru_) {
-      const std::uint32_t wait = overdrawn_ && duels.index_wins() ? kLook : wait_;
-      if (requests_ >= wait && ledger_.spent(duels) < kAgain) start(false);
-    } else if (const double spent = ledger_.spent(duels); spent > kTooMuch || (spent > 1 && trial_.lost())) {
-      start(true);
-      overdrawn_ = true;
-    } else if (requests_ % kLook == 0 && (short_.lost() || long_.lost())) {
-      start(true);
-      wait_ = std::min(wait_ * 2, kLongestWait);
-    } else if (requests_ >= 16 * kShortestWait) {
-      wait_ = kShortestWait;
+      try_the_index(duels);
+    } else {
+      doubt_the_index(duels);
     }
   }
 
@@ -55,7 +49,8 @@ class ShadowGuard {
   void save(StateWriter& out) const {
     out.put(requests_);
     out.put(wait_);
-    out.put(static_cast<std::uint8_t>((use_lru_ ? 1 : 0) + (overdrawn_ ? 2 : 0)));
+    out.put(stake_wait_);
+    out.put(static_cast<std::uint8_t>((use_lru_ ? 1 : 0) + (overdrawn_ ? 2 : 0) + (staked_ ? 4 : 0)));
     for (const double sum :
          {trial_.sum, trial_.squares, trial_.gains, ledger_.lost, ledger_.lru, ledger_.asked, ledger_.requests})
       out.put(sum);
@@ -66,10 +61,14 @@ class ShadowGuard {
   void load(StateReader& in) {
     requests_ = in.get<std::uint32_t>();
     wait_ = in.get<std::uint32_t>();
+    stake_wait_ = in.get<std::uint32_t>();
     const auto flags = in.get<std::uint8_t>();
     use_lru_ = (flags & 1) != 0;
     overdrawn_ = (flags & 2) != 0;
-    StateReader::require(wait_ >= kShortestWait && wait_ <= kLongestWait, "the guard's wait is out of range");
+    staked_ = (flags & 4) != 0;
+    for (const std::uint32_t wait : {wait_, stake_wait_}) {
+      StateReader::require(wait >= kShortestWait && wait <= kLongestWait, "the guard's wait is out of range");
+    }
     for (double* sum : {&trial_.sum, &trial_.squares, &trial_.gains, &ledger_.lost, &ledger_.lru, &ledger_.asked,
                         &ledger_.requests}) {
       *sum = in.get<double>();
@@ -80,11 +79,40 @@ class ShadowGuard {
   }
 
  private:
+  void try_the_index(const DuelTally& duels) {
+    const bool in_budget = ledger_.spent(duels) < kAgain;
+    const std::uint32_t wait = overdrawn_ && duels.index_wins() ? kLook : wait_;
+    if (in_budget ? requests_ < wait : requests_ < stake_wait_ || duels.errors() < kSure) return;
+    start(false);
+    staked_ = !in_budget;
+  }
+
+  void doubt_the_index(const DuelTally& duels) {
+    const double spent = ledger_.spent(duels);
+    staked_ = staked_ && spent > 1;
+    if (staked_) {
+      if (trial_.sum < kStake * ledger_.asked / ledger_.requests) return;
+      stake_wait_ = std::min(stake_wait_ * 2, kLongestWait);
+      start(true);
+      overdrawn_ = true;
+    } else if (spent > kTooMuch || (spent > 1 && trial_.lost())) {
+      start(true);
+      overdrawn_ = true;
+    } else if (requests_ % kLook == 0 && (short_.lost() || long_.lost())) {
+      start(true);
+      wait_ = std::min(wait_ * 2, kLongestWait);
+    } else if (requests_ >= 16 * kShortestWait) {
+      wait_ = kShortestWait;
+    }
+  }
+
   static constexpr std::uint32_t kLook = 16;  // requests
   static constexpr std::uint32_t kShortestWait = 512;
   static constexpr std::uint32_t kLongestWait = 1 << 16;
   static constexpr double kAgain = 0.7;  // of the budget: what may be spent when a trial begins
   static constexpr double kTooMuch = 2;  // then a trial ends, whatever its noise
+  static constexpr double kSure = 4;     // standard errors of duels: then there is a trial with nothing left to spend
+  static constexpr double kStake = 4;    // mean requests' prefill that such a trial may lose
 
   // Sums over requests, of which the old ones fade.
   struct Window {
@@ -164,6 +192,7 @@ class ShadowGuard {
 
   void start(bool lru) {
     use_lru_ = lru;
+    staked_ = false;
     overdrawn_ = false;
     trial_ = {};
     requests_ = 0;
@@ -180,8 +209,10 @@ class ShadowGuard {
   Trial trial_;
   std::uint32_t requests_ = 0;
   std::uint32_t wait_ = kShortestWait;
+  std::uint32_t stake_wait_ = kShortestWait;  // the same for trials with a stake
   bool use_lru_ = false;
   bool overdrawn_ = false;  // that is why
+  bool staked_ = false;     // the trial has a stake instead of a budget
 };
 
 }  // namespace kvopt
