@@ -58,9 +58,9 @@ std::array<float, ReuseModel::kBins> smooth(const std::array<float, ReuseModel::
 ReuseModel::ReuseModel(const Options& options) : options_(options), kept_(kEpochsKept) {
   for (std::size_t k = 0; k < kEpochsKept; ++k) kept_[k] = std::pow(options.forgetting, static_cast<float>(k));
   nodes_.reserve(kMostClasses);
-  indexes_.reserve(kMostClasses);
+  curves_.reserve(kMostClasses);
   nodes_.emplace_back();
-  indexes_.emplace_back();
+  curves_.emplace_back();
   children_.assign(kMostClasses * kMostValues, 0);
   rebuild(kRoot);
 }
@@ -73,7 +73,7 @@ std::uint32_t ReuseModel::class_of(const std::array<std::uint8_t, kLevels>& feat
       if (nodes_.size() == kMostClasses) return node;
       child = static_cast<std::uint32_t>(nodes_.size());
       nodes_.push_back({.parent = node, .epoch = epoch_});
-      indexes_.emplace_back();
+      curves_.emplace_back();
       rebuild(child);
     }
     node = child;
@@ -106,14 +106,13 @@ void ReuseModel::save(StateWriter& out) const {
   out.put(epoch_);
   out.put(static_cast<std::uint32_t>(next_));
   out.put(static_cast<std::uint32_t>(nodes_.size()));
-  for (std::size_t cls = 0; cls < nodes_.size(); ++cls) {
-    const Node& node = nodes_[cls];
+  for (const Node& node : nodes_) {
     out.put(node.parent);
     out.put(node.epoch);
     out.put(node.news);
     out.put(node.total);
     for (const Bins* bins : bins_of(node)) out.put(std::span<const float>(*bins));
-    out.put(std::span<const float>(indexes_[cls]));
+    out.put(std::span<const float>(indexes_of(node.hazard)));
   }
   out.put(std::span<const std::uint32_t>(children_.data(), nodes_.size() * kMostValues));
 }
@@ -127,7 +126,7 @@ void ReuseModel::load(StateReader& in) {
   const auto classes = in.get<std::uint32_t>();
   StateReader::require(classes >= 1 && classes <= kMostClasses && loaded.next_ < classes, "too many classes");
   loaded.nodes_.resize(classes);
-  loaded.indexes_.resize(classes);
+  loaded.curves_.resize(classes);
   for (std::size_t cls = 0; cls < classes; ++cls) {
     Node& node = loaded.nodes_[cls];
     node.parent = in.get<std::uint32_t>();
@@ -137,7 +136,8 @@ void ReuseModel::load(StateReader& in) {
     node.news = in.get<float>();
     node.total = in.get<float>();
     for (Bins* bins : bins_of(node)) in.get(std::span<float>(*bins));
-    in.get(std::span<float>(loaded.indexes_[cls]));
+    Bins indexes{};  // follow from the hazard
+    in.get(std::span<float>(indexes));
   }
   const std::span<std::uint32_t> children(loaded.children_.data(), std::size_t{classes} * kMostValues);
   in.get(children);
@@ -183,8 +183,7 @@ void ReuseModel::tell(Node& node) {
   node.told_ends = node.ends;
 }
 
-// The hazard of each bin, with what the parent's is worth: a Gamma prior on a Poisson rate. Then what the curve of such
-// hazards gives for one event that begins to wait.
+// The hazard of each bin, with what the parent's is worth: a Gamma prior on a Poisson rate.
 void ReuseModel::rebuild(std::uint32_t cls) {
   Node& node = nodes_[cls];
   const Bins& prior = cls == kRoot ? kRootPrior : nodes_[node.parent].hazard;
@@ -200,27 +199,43 @@ void ReuseModel::rebuild(std::uint32_t cls) {
   for (std::size_t b = 0; b < kBins; ++b) at_risk[b] = (beyond[b] + here[b] / 2) * kWidths[b];
   at_risk = smooth(at_risk);
   const Bins returned = smooth(node.returned);
-  Bins hazard{};
-  Bins still{};  // of those that wait at its beginning, how many do at its end
   for (std::size_t b = 0; b < kBins; ++b) {
     const float most = kMostBorrowed / prior[b];
     const float share = options_.shrinkage * kWidths[b];
     const float borrowed = most < share ? most : share;  // time at risk
-    hazard[b] = (returned[b] + borrowed * prior[b]) / (at_risk[b] + borrowed + kLeast);
-    still[b] = 1 / (1 + hazard[b] * kWidths[b]);
+    node.hazard[b] = (returned[b] + borrowed * prior[b]) / (at_risk[b] + borrowed + kLeast);
   }
-  node.hazard = hazard;
-  std::array<float, kBins + 1> waits{};  // at the beginning of each bin
-  waits[0] = 1;
-  for (std::size_t b = 0; b < kBins; ++b) waits[b + 1] = waits[b] * still[b];
+  if (node.ranked) rank(cls);
+}
+
+void ReuseModel::begin_ranking(std::uint32_t cls) {
+  nodes_[cls].ranked = true;
+  rank(cls);
+}
+
+void ReuseModel::rank(std::uint32_t cls) {
+  const Bins indexes = indexes_of(nodes_[cls].hazard);
+  auto& curve = curves_[cls];
+  for (std::size_t b = 0; b + 1 < kBins; ++b) curve[b] = {indexes[b], indexes[b + 1] - indexes[b]};
+  curve[kBins - 1] = {indexes[kBins - 1], 0};
+}
+
+// What the curve of such hazards gives for one event that begins to wait.
+ReuseModel::Bins ReuseModel::indexes_of(const Bins& hazard) const {
+  Bins still{};  // of those that wait at its beginning, how many do at its end
+  for (std::size_t b = 0; b < kBins; ++b) still[b] = 1 / (1 + hazard[b] * kWidths[b]);
   Bins returns{};
+  Bins at_risk{};  // time
+  float waits = 1;
   for (std::size_t b = 0; b < kBins; ++b) {
-    returns[b] = waits[b] - waits[b + 1];
-    at_risk[b] = waits[b + 1] * kWidths[b];
+    const float left = waits * still[b];
+    returns[b] = waits - left;
+    at_risk[b] = left * kWidths[b];
+    waits = left;
   }
   // From the oldest bin down: a bin and the stretches after it merge as long as that raises returns over time at risk.
   // A stretch is kept where it begins; the next one begins at next[].
-  std::array<std::size_t, kBins + 1> next{};
+  std::array<std::uint8_t, kBins> next{};
   for (std::size_t b = kBins; b-- > 0;) {
     float sum = returns[b];
     float time = at_risk[b];
@@ -232,10 +247,10 @@ void ReuseModel::rebuild(std::uint32_t cls) {
     }
     returns[b] = sum;
     at_risk[b] = time;
-    next[b] = n;
+    next[b] = static_cast<std::uint8_t>(n);
   }
   for (std::size_t b = 0; b < kBins; ++b) returns[b] *= kLean[b] / (at_risk[b] + kLeast);
-  indexes_[cls] = returns;
+  return returns;
 }
 
 }  // namespace kvopt

@@ -11,7 +11,8 @@
 // Index of a class at age a:  G(a) = max over s > 0 of  (returns in (a, a + s]) / (time at risk in (a, a + s])
 // times 0.99 a bin, so that a tie goes to the oldest: the Gittins index of its return hazard; with s → ∞ it is the hit
 // density of LHD (Beckmann et al., NSDI 2018). Complexity: O(1) an observation, in the class itself; a class is
-// refreshed in O(bins), when it tells its parent what is new. A few classes a request, so nothing stalls.
+// refreshed in O(bins), when it tells its parent what is new; classes that only others draw on have no index. A few
+// classes a request, so nothing stalls.
 #pragma once
 
 #include <algorithm>
@@ -58,6 +59,7 @@ class ReuseModel {
     Node& node = current(cls);
     node.ends[0] += part;
     node.news += part;
+    if (!node.ranked) begin_ranking(cls);
     if (is_due(node)) refresh(cls);
     return {epoch_, static_cast<std::uint16_t>(cls), 0};
   }
@@ -85,34 +87,34 @@ class ReuseModel {
   // Counts a request: the past is forgotten, and the classes that are due are refreshed.
   void end_request();
 
-  // Between the lower edges of two bins it is in proportion. Of many at once, in loops that become vector instructions.
+  // Of a class of which an event was opened. Between the lower edges of two bins it is in proportion. Of many at once,
+  // in loops that become vector instructions.
   template <std::size_t Count>
   std::array<float, Count> index(const std::array<std::uint32_t, Count>& cls,
                                  const std::array<float, Count>& age) const {
     constexpr auto kLast = static_cast<std::int32_t>(kBins) - 1;
     std::array<std::uint32_t, Count> here{};
-    std::array<std::uint32_t, Count> above{};
     std::array<float, Count> past{};
     for (std::size_t i = 0; i < Count; ++i) {
       const auto bits = std::bit_cast<std::int32_t>(age[i]);
       const std::int32_t bin = (bits >> kShift) - kFirst;
       here[i] = cls[i] * kBins + static_cast<std::uint32_t>(std::min(std::max(bin, 0), kLast));
-      above[i] = cls[i] * kBins + static_cast<std::uint32_t>(std::min(std::max(bin + 1, 0), kLast));
       const std::int32_t rest = bits & ((1 << kShift) - 1) & (bin > 0 ? -1 : 0);
       past[i] = static_cast<float>(rest) * (1.0F / (1U << kShift));
     }
-    const float* indexes = indexes_.data()->data();
-    std::array<float, Count> low{};
-    std::array<float, Count> high{};
+    const Stretch* stretches = curves_.data()->data();
+    std::array<float, Count> index{};
+    std::array<float, Count> rise{};
     for (std::size_t i = 0; i < Count; ++i) {
-      low[i] = indexes[here[i]];
-      high[i] = indexes[above[i]];
+      index[i] = stretches[here[i]].index;
+      rise[i] = stretches[here[i]].rise;
     }
-    for (std::size_t i = 0; i < Count; ++i) low[i] += (high[i] - low[i]) * past[i];
-    return low;
+    for (std::size_t i = 0; i < Count; ++i) index[i] += rise[i] * past[i];
+    return index;
   }
   float index(std::uint32_t cls, float age) const { return index(std::array{cls}, std::array{age}).front(); }
-  const float* indexes(std::uint32_t cls) const { return indexes_[cls].data(); }
+  // At the lower edge of each bin.
+  std::array<float, kBins> indexes(std::uint32_t cls) const { return indexes_of(nodes_[cls].hazard); }
   // How many events have returned in all.
   double returns() const { return returns_; }
   std::uint32_t requests() const { return requests_; }  // that were counted
@@ -153,9 +155,14 @@ class ReuseModel {
         ends{};  // by age: what returned, what was lost or waits; with the classes below, as they have told
     Bins told_returned{}, told_ends{};  // of that, what the parent knows
     Bins hazard{};
+    bool ranked = false;  // an event of it was opened: its curve is up to date
+  };
+  struct Stretch {  // of the index: a bin
+    float index;    // at its lower edge
+    float rise;     // to the lower edge of the next
   };
 
-  // Of a node, in the order of a saved state; its index follows.
+  // Of a node, in the order of a saved state; its indexes follow.
   template <class N>
   static auto bins_of(N& node) {
     return std::array{&node.returned, &node.ends, &node.told_returned, &node.told_ends, &node.hazard};
@@ -172,12 +179,15 @@ class ReuseModel {
   void refresh(std::uint32_t cls);
   void tell(Node& node);
   void rebuild(std::uint32_t cls);
+  void begin_ranking(std::uint32_t cls);
+  void rank(std::uint32_t cls);
+  Bins indexes_of(const Bins& hazard) const;
 
   Options options_;
   std::vector<float> kept_;  // after so many epochs
   std::vector<Node> nodes_;
-  std::vector<Bins> indexes_;            // of each node; all that a victim's choice looks at
-  std::vector<std::uint32_t> children_;  // node of (parent, value), or 0
+  std::vector<std::array<Stretch, kBins>> curves_;  // of each node; all that a victim's choice looks at
+  std::vector<std::uint32_t> children_;             // node of (parent, value), or 0
   double returns_ = 0;
   std::uint32_t requests_ = 0;
   std::uint32_t epoch_ = 0;

@@ -36,11 +36,12 @@ void index_of_the_reuse_model() {
   std::vector<float> cost(kBlocks, 2);
   std::vector<float> pace(kBlocks, 0.5F);
   std::vector<std::uint8_t> classes(kBlocks, 0);
+  const std::array<float, ReuseModel::kBins> indexes = model.indexes(cls);
   for (float& t : last_use) t = 8192 - std::exp2(std::uniform_real_distribution<float>(-6, 13)(random));
   std::vector<float> scores(kBlocks);
   kvopt::score(
       {.count = kBlocks, .last_use = last_use.data(), .cost = cost.data(), .pace = pace.data(), .cls = classes.data()},
-      {.score = kvopt::Score::kRetentionIndex, .width = kvopt::kAgeBins, .values = model.indexes(cls), .classes = 1},
+      {.score = kvopt::Score::kRetentionIndex, .width = kvopt::kAgeBins, .values = indexes.data(), .classes = 1},
       8192, scores.data());
   bool rises = false;
   for (std::size_t i = 0; i < kBlocks; ++i) {
