@@ -186,7 +186,8 @@ void ReuseModel::tell(Node& node) {
 // The hazard of each bin, with what the parent's is worth: a Gamma prior on a Poisson rate.
 void ReuseModel::rebuild(std::uint32_t cls) {
   Node& node = nodes_[cls];
-  const Bins& prior = cls == kRoot ? kRootPrior : nodes_[node.parent].hazard;
+  const Bins prior = cls == kRoot ? kRootPrior : nodes_[node.parent].hazard;
+  const Bins returned = smooth(node.returned);
   Bins here{};
   for (std::size_t b = 0; b < kBins; ++b) {
     here[b] = at_least_zero(node.returned[b]) + at_least_zero(node.ends[b]);  // taking away leaves a trace
@@ -198,7 +199,6 @@ void ReuseModel::rebuild(std::uint32_t cls) {
   Bins at_risk{};  // time
   for (std::size_t b = 0; b < kBins; ++b) at_risk[b] = (beyond[b] + here[b] / 2) * kWidths[b];
   at_risk = smooth(at_risk);
-  const Bins returned = smooth(node.returned);
   for (std::size_t b = 0; b < kBins; ++b) {
     const float most = kMostBorrowed / prior[b];
     const float share = options_.shrinkage * kWidths[b];
