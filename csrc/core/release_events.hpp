@@ -19,8 +19,9 @@
 
 #include "core/ghost_keys.hpp"
 #include "core/key_map.hpp"
+#include "core/line_array.hpp"
+#include "core/linked_records.hpp"
 #include "core/release_event.hpp"
-#include "core/run_list.hpp"
 #include "kvopt/types.hpp"
 
 namespace kvopt {
@@ -30,10 +31,11 @@ class ReleaseEvents {
   ReleaseEvents(std::uint32_t capacity, std::uint32_t most_ghosts)
       : capacity_(capacity),
         most_ghosts_(most_ghosts),
-        events_(std::size_t{capacity} + most_ghosts + 2),
-        details_(std::size_t{capacity} + most_ghosts + 2),
-        timeline_(capacity + most_ghosts + 2),
-        ghosts_(capacity + most_ghosts + 2),
+        end_(capacity + most_ghosts + 2),
+        events_(std::size_t{end_} + 1),
+        details_(end_),
+        timeline_(events_.data(), end_),
+        ghosts_(events_.data(), end_),
         by_key_(most_ghosts + 2),
         keys_(most_ghosts > 0 ? 2 * capacity : 0) {
     oldest_.fill(kNoEvent);
@@ -54,7 +56,8 @@ class ReleaseEvents {
       e = used_++;
     }
     events_[e] = event;
-    details_[e] = {.in_lru = event.cached, .session = session, .history = history};
+    events_[e].in_lru = event.cached;
+    details_[e] = {.session = session, .history = history};
     in_lru_ += event.cached;
     cached_ += event.cached;
     timeline_.append(e);
@@ -102,13 +105,13 @@ class ReleaseEvents {
   }
 
   // A request needs evicted blocks of e: what LRU would hold of them is not idle there any more, until recall().
-  void call_ghosts(EventId e) { details_[e].called += take_from_lru(e, events_[e].ghosts); }
+  void call_ghosts(EventId e) { events_[e].called += take_from_lru(e, events_[e].ghosts); }
 
   // LRU would not have been asked for the rest of them. Where it has evicted what is younger, that is gone, too.
   void recall(EventId e) {
-    const std::uint32_t rest = std::exchange(details_[e].called, 0);
+    const std::uint32_t rest = std::exchange(events_[e].called, 0);
     if (e != lru_oldest_ && (lru_oldest_ == kNoEvent || events_[e].released <= events_[lru_oldest_].released)) return;
-    details_[e].in_lru += rest;
+    events_[e].in_lru += rest;
     in_lru_ += rest;
   }
 
@@ -125,15 +128,16 @@ class ReleaseEvents {
   // The first evicted blocks of e are stored again, with what is `behind` them left, which no other ghost begins with.
   // Returns how many of them LRU would hold.
   std::uint32_t take_ghosts(EventId e, std::uint32_t blocks, GhostPlace behind) {
-    ReleaseDetails& details = details_[e];
-    const std::uint32_t called = std::min(details.called, blocks);
-    details.called -= called;
+    ReleaseEvent& event = events_[e];
+    const std::uint32_t called = std::min(event.called, blocks);
+    event.called -= called;
     const std::uint32_t held = called + take_from_lru(e, blocks - called);
-    if (blocks == events_[e].ghosts) {
+    if (blocks == event.ghosts) {
       drop_ghosts(e);
       return held;
     }
-    events_[e].ghosts -= blocks;
+    event.ghosts -= blocks;
+    ReleaseDetails& details = details_[e];
     by_key_.erase(details.ghost_key, e);
     details.ghost_key = keys_.key(behind);
     details.ghost_place = behind;
@@ -148,9 +152,8 @@ class ReleaseEvents {
     ghosts_.remove(e);
     --ghost_events_;
     event.ghosts = 0;
-    details_[e].called = 0;
-    const std::uint32_t in_lru = details_[e].in_lru;
-    take_from_lru(e, in_lru - std::min(in_lru, event.cached));
+    event.called = 0;
+    take_from_lru(e, event.in_lru - std::min(event.in_lru, event.cached));
     close_if_over(e);
   }
 
@@ -198,7 +201,7 @@ class ReleaseEvents {
       before = event.released;
       marks = event.marks;
       ghosts += event.ghosts > 0 ? 1 : 0;
-      in_lru += details_[e].in_lru;
+      in_lru += events_[e].in_lru;
       in_pool += event.cached;
       listed += held == cached.end() ? 0 : 1;
     }
@@ -209,8 +212,8 @@ class ReleaseEvents {
   }
 
   std::size_t bytes() const {
-    return events_.size() * (sizeof(ReleaseEvent) + sizeof(ReleaseDetails)) + timeline_.bytes() + ghosts_.bytes() +
-           by_key_.bytes() + keys_.bytes();
+    return events_.size() * sizeof(ReleaseEvent) + details_.size() * sizeof(ReleaseDetails) + by_key_.bytes() +
+           keys_.bytes();
   }
 
  private:
@@ -220,7 +223,7 @@ class ReleaseEvents {
   static constexpr Time mark(std::size_t m) { return static_cast<Time>(std::uint64_t{1} << 2 * m); }
 
   std::uint32_t take_from_lru(EventId e, std::uint32_t blocks) {
-    std::uint32_t& in_lru = details_[e].in_lru;
+    std::uint32_t& in_lru = events_[e].in_lru;
     const std::uint32_t held = std::min(in_lru, blocks);
     in_lru -= held;
     in_lru_ -= held;
@@ -230,7 +233,7 @@ class ReleaseEvents {
   void shrink_lru(std::uint64_t most) {
     while (in_lru_ > most) {
       take_from_lru(lru_oldest_, static_cast<std::uint32_t>(in_lru_ - most));
-      if (details_[lru_oldest_].in_lru == 0) lru_oldest_ = after(lru_oldest_);
+      if (events_[lru_oldest_].in_lru == 0) lru_oldest_ = after(lru_oldest_);
     }
   }
 
@@ -254,7 +257,7 @@ class ReleaseEvents {
 
   void close_if_over(EventId e) {
     if (events_[e].blocks() > 0) return;
-    take_from_lru(e, details_[e].in_lru);
+    take_from_lru(e, events_[e].in_lru);
     if (lru_oldest_ == e) lru_oldest_ = after(e);
     pass(e);
     timeline_.remove(e);
@@ -264,10 +267,11 @@ class ReleaseEvents {
 
   std::uint32_t capacity_;
   std::uint32_t most_ghosts_;
-  LazyArray<ReleaseEvent> events_;
+  EventId end_;
+  LineArray<ReleaseEvent> events_;
   LazyArray<ReleaseDetails> details_;
-  RunList timeline_;  // of events, the oldest first
-  RunList ghosts_;    // events with ghosts, in the order in which they were first evicted
+  LinkedRecords<ReleaseEvent, &ReleaseEvent::in_time> timeline_;    // the oldest first
+  LinkedRecords<ReleaseEvent, &ReleaseEvent::with_ghosts> ghosts_;  // in the order in which they were first evicted
   KeyMap by_key_;
   GhostKeys keys_;
   std::array<EventId, kMarks + 1> oldest_{};  // of the events that have come to so many marks
