@@ -1,4 +1,7 @@
 // A bounded map from a 64-bit key to a 32-bit value: linear probing, sized once, no allocation afterwards.
+//
+// The last entry that was put stands by itself until another one comes: one that is taken back at once, as a key that
+// moves on does, never enters the table.
 #pragma once
 
 #include <bit>
@@ -16,21 +19,29 @@ class KeyMap {
   explicit KeyMap(std::size_t most) : places_(std::bit_ceil(most * 2 + 2)) {}
 
   std::optional<std::uint32_t> find(std::uint64_t key) const {
+    if (last_.value != 0 && last_.key == key) return last_.value - 1;
     for (std::size_t p = home(key); places_[p].value != 0; p = next(p)) {
       if (places_[p].key == key) return places_[p].value - 1;
     }
     return std::nullopt;
   }
 
-  // Sets or replaces.
+  // The key leads nowhere yet.
   void put(std::uint64_t key, std::uint32_t value) {
-    std::size_t p = home(key);
-    while (places_[p].value != 0 && places_[p].key != key) p = next(p);
-    places_[p] = {key, value + 1};
+    if (last_.value != 0) {
+      std::size_t p = home(last_.key);
+      while (places_[p].value != 0) p = next(p);
+      places_[p] = last_;
+    }
+    last_ = {key, value + 1};
   }
 
   // Nothing happens when the key leads elsewhere.
   void erase(std::uint64_t key, std::uint32_t value) {
+    if (last_.value == value + 1 && last_.key == key) {
+      last_ = {};
+      return;
+    }
     std::size_t hole = home(key);
     while (places_[hole].value != 0 && places_[hole].key != key) hole = next(hole);
     if (places_[hole].value != value + 1) return;
@@ -60,6 +71,7 @@ class KeyMap {
   }
 
   LazyArray<Place> places_;
+  Place last_{};
 };
 
 }  // namespace kvopt
