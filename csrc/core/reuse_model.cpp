@@ -57,36 +57,41 @@ std::array<float, ReuseModel::kBins> smooth(const std::array<float, ReuseModel::
 
 ReuseModel::ReuseModel(const Options& options) : options_(options), kept_(kEpochsKept) {
   for (std::size_t k = 0; k < kEpochsKept; ++k) kept_[k] = std::pow(options.forgetting, static_cast<float>(k));
-  nodes_.reserve(kMostClasses);
+  classes_.reserve(kMostClasses);
+  counts_.reserve(kMostClasses);
   curves_.reserve(kMostClasses);
-  nodes_.emplace_back();
-  curves_.emplace_back();
-  children_.assign(kMostClasses * kMostValues, 0);
-  rebuild(kRoot);
+  children_.assign(kMostClasses * kMostValues, kRoot);
+  leaves_.assign(kLeaves, kRoot);
+  add_class(kRoot);
 }
 
-std::uint32_t ReuseModel::class_of(const std::array<std::uint8_t, kLevels>& features) {
-  std::uint32_t node = kRoot;
+void ReuseModel::add_class(std::uint32_t parent) {
+  classes_.push_back({.parent = parent, .epoch = epoch_});
+  counts_.emplace_back();
+  curves_.emplace_back();
+  rebuild(static_cast<std::uint32_t>(classes_.size()) - 1);
+}
+
+std::uint32_t ReuseModel::find_class(const std::array<std::uint8_t, kLevels>& features) {
+  std::uint32_t cls = kRoot;
   for (const std::uint8_t value : features) {
-    std::uint32_t& child = children_[std::size_t{node} * kMostValues + value];
-    if (child == 0) {
-      if (nodes_.size() == kMostClasses) return node;
-      child = static_cast<std::uint32_t>(nodes_.size());
-      nodes_.push_back({.parent = node, .epoch = epoch_});
-      curves_.emplace_back();
-      rebuild(child);
+    std::uint32_t& child = children_[std::size_t{cls} * kMostValues + value];
+    if (child == kRoot) {
+      if (classes_.size() == kMostClasses) return cls;
+      child = static_cast<std::uint32_t>(classes_.size());
+      add_class(cls);
     }
-    node = child;
+    cls = child;
   }
-  return node;
+  return cls;
 }
 
 std::vector<std::uint8_t> ReuseModel::features_of(std::uint32_t cls) const {
   std::vector<std::uint8_t> features;
-  for (std::uint32_t node = cls; node != kRoot; node = nodes_[node].parent) {
-    const std::size_t first = std::size_t{nodes_[node].parent} * kMostValues;
+  for (std::uint32_t c = cls; c != kRoot; c = classes_[c].parent) {
+    const std::size_t first = std::size_t{classes_[c].parent} * kMostValues;
     std::uint8_t value = 0;
-    while (children_[first + value] != node) ++value;
+    while (children_[first + value] != c) ++value;
     features.push_back(value);
   }
   std::ranges::reverse(features);
@@ -96,7 +101,7 @@ std::vector<std::uint8_t> ReuseModel::features_of(std::uint32_t cls) const {
 void ReuseModel::end_request() {
   if (++requests_ % kEpoch == 0) ++epoch_;
   if (requests_ % kTurn != 0) return;
-  next_ = next_ + 1 < nodes_.size() ? next_ + 1 : 0;
+  next_ = next_ + 1 < classes_.size() ? next_ + 1 : 0;
   refresh(static_cast<std::uint32_t>(next_));
 }
 
@@ -105,16 +110,17 @@ void ReuseModel::save(StateWriter& out) const {
   out.put(requests_);
   out.put(epoch_);
   out.put(static_cast<std::uint32_t>(next_));
-  out.put(static_cast<std::uint32_t>(nodes_.size()));
-  for (const Node& node : nodes_) {
-    out.put(node.parent);
-    out.put(node.epoch);
-    out.put(node.news);
-    out.put(node.total);
-    for (const Bins* bins : bins_of(node)) out.put(std::span<const float>(*bins));
-    out.put(std::span<const float>(indexes_of(node.hazard)));
+  out.put(static_cast<std::uint32_t>(classes_.size()));
+  for (std::uint32_t cls = 0; cls < classes_.size(); ++cls) {
+    const Class& saved = classes_[cls];
+    out.put(saved.parent);
+    out.put(saved.epoch);
+    out.put(saved.news);
+    out.put(saved.total);
+    for (const Bins* bins : bins_of(counts_[cls])) out.put(std::span<const float>(*bins));
+    out.put(std::span<const float>(indexes(cls)));
   }
-  out.put(std::span<const std::uint32_t>(children_.data(), nodes_.size() * kMostValues));
+  out.put(std::span<const std::uint32_t>(children_.data(), classes_.size() * kMostValues));
 }
 
 void ReuseModel::load(StateReader& in) {
@@ -125,17 +131,18 @@ void ReuseModel::load(StateReader& in) {
   loaded.next_ = in.get<std::uint32_t>();
   const auto classes = in.get<std::uint32_t>();
   StateReader::require(classes >= 1 && classes <= kMostClasses && loaded.next_ < classes, "too many classes");
-  loaded.nodes_.resize(classes);
+  loaded.classes_.resize(classes);
+  loaded.counts_.resize(classes);
   loaded.curves_.resize(classes);
   for (std::size_t cls = 0; cls < classes; ++cls) {
-    Node& node = loaded.nodes_[cls];
-    node.parent = in.get<std::uint32_t>();
-    node.epoch = in.get<std::uint32_t>();
-    StateReader::require(node.parent == kRoot || node.parent < cls, "a class is no tree's");
-    StateReader::require(node.epoch <= loaded.epoch_, "a class is ahead of time");
-    node.news = in.get<float>();
-    node.total = in.get<float>();
-    for (Bins* bins : bins_of(node)) in.get(std::span<float>(*bins));
+    Class& read = loaded.classes_[cls];
+    read.parent = in.get<std::uint32_t>();
+    read.epoch = in.get<std::uint32_t>();
+    StateReader::require(read.parent == kRoot || read.parent < cls, "a class is no tree's");
+    StateReader::require(read.epoch <= loaded.epoch_, "a class is ahead of time");
+    read.news = in.get<float>();
+    read.total = in.get<float>();
+    for (Bins* bins : bins_of(loaded.counts_[cls])) in.get(std::span<float>(*bins));
     Bins indexes{};  // follow from the hazard
     in.get(std::span<float>(indexes));
   }
@@ -143,7 +150,7 @@ void ReuseModel::load(StateReader& in) {
   in.get(children);
   for (std::size_t i = 0; i < children.size(); ++i) {
     const std::uint32_t child = children[i];
-    StateReader::require(child < classes && (child == 0 || loaded.nodes_[child].parent == i / kMostValues),
+    StateReader::require(child < classes && (child == 0 || loaded.classes_[child].parent == i / kMostValues),
                          "a class is not its parent's");
   }
   *this = std::move(loaded);
@@ -153,49 +160,52 @@ void ReuseModel::load(StateReader& in) {
 void ReuseModel::refresh(std::uint32_t cls) {
   std::array<std::uint32_t, kLevels + 1> path{};
   std::size_t length = 0;
-  for (std::uint32_t node = cls;; node = nodes_[node].parent) {
-    path[length++] = node;
-    tell(current(node));
-    if (node == kRoot || !is_due(nodes_[nodes_[node].parent])) break;
+  for (std::uint32_t c = cls;; c = classes_[c].parent) {
+    path[length++] = c;
+    current(c);
+    tell(c);
+    if (c == kRoot || !is_due(classes_[classes_[c].parent])) break;
   }
   while (length-- > 0) rebuild(path[length]);
 }
 
-void ReuseModel::forget(Node& node) const {
-  const float kept = kept_[std::min<std::size_t>(epoch_ - node.epoch, kEpochsKept - 1)];
-  for (Bins* bins : {&node.returned, &node.ends, &node.told_returned, &node.told_ends}) {
+void ReuseModel::forget(std::uint32_t cls) {
+  Counts& counts = counts_[cls];
+  const float kept = kept_[std::min<std::size_t>(epoch_ - classes_[cls].epoch, kEpochsKept - 1)];
+  for (Bins* bins : {&counts.returned, &counts.ends, &counts.told_returned, &counts.told_ends}) {
     for (float& x : *bins) x *= kept;
   }
-  node.epoch = epoch_;
+  classes_[cls].epoch = epoch_;
 }
 
 // Gives the parent what is new since the last time.
-void ReuseModel::tell(Node& node) {
-  const float news = std::exchange(node.news, 0.0F);
-  if (&node == &nodes_[kRoot]) return;
-  Node& parent = current(node.parent);
-  parent.news += news;
+void ReuseModel::tell(std::uint32_t cls) {
+  const float news = std::exchange(classes_[cls].news, 0.0F);
+  if (cls == kRoot) return;
+  Counts& counts = counts_[cls];
+  Counts& parent = current(classes_[cls].parent);
+  classes_[classes_[cls].parent].news += news;
   for (std::size_t b = 0; b < kBins; ++b) {
-    parent.returned[b] += node.returned[b] - node.told_returned[b];
-    parent.ends[b] += node.ends[b] - node.told_ends[b];
+    parent.returned[b] += counts.returned[b] - counts.told_returned[b];
+    parent.ends[b] += counts.ends[b] - counts.told_ends[b];
   }
-  node.told_returned = node.returned;
-  node.told_ends = node.ends;
+  counts.told_returned = counts.returned;
+  counts.told_ends = counts.ends;
 }
 
 // The hazard of each bin, with what the parent's is worth: a Gamma prior on a Poisson rate.
 void ReuseModel::rebuild(std::uint32_t cls) {
-  Node& node = nodes_[cls];
-  const Bins prior = cls == kRoot ? kRootPrior : nodes_[node.parent].hazard;
-  const Bins returned = smooth(node.returned);
+  Counts& counts = counts_[cls];
+  const Bins prior = cls == kRoot ? kRootPrior : counts_[classes_[cls].parent].hazard;
+  const Bins returned = smooth(counts.returned);
   Bins here{};
   for (std::size_t b = 0; b < kBins; ++b) {
-    here[b] = at_least_zero(node.returned[b]) + at_least_zero(node.ends[b]);  // taking away leaves a trace
+    here[b] = at_least_zero(counts.returned[b]) + at_least_zero(counts.ends[b]);  // taking away leaves a trace
   }
   Bins beyond{};
   float waiting = 0;
   for (std::size_t b = kBins; b-- > 0; waiting += here[b]) beyond[b] = waiting;
-  node.total = waiting + options_.shrinkage;
+  classes_[cls].total = waiting + options_.shrinkage;
   Bins at_risk{};  // time
   for (std::size_t b = 0; b < kBins; ++b) at_risk[b] = (beyond[b] + here[b] / 2) * kWidths[b];
   at_risk = smooth(at_risk);
@@ -203,18 +213,18 @@ void ReuseModel::rebuild(std::uint32_t cls) {
     const float most = kMostBorrowed / prior[b];
     const float share = options_.shrinkage * kWidths[b];
     const float borrowed = most < share ? most : share;  // time at risk
-    node.hazard[b] = (returned[b] + borrowed * prior[b]) / (at_risk[b] + borrowed + kLeast);
+    counts.hazard[b] = (returned[b] + borrowed * prior[b]) / (at_risk[b] + borrowed + kLeast);
   }
-  if (node.ranked) rank(cls);
+  if (classes_[cls].ranked) rank(cls);
 }
 
 void ReuseModel::begin_ranking(std::uint32_t cls) {
-  nodes_[cls].ranked = true;
+  classes_[cls].ranked = true;
   rank(cls);
 }
 
 void ReuseModel::rank(std::uint32_t cls) {
-  const Bins indexes = indexes_of(nodes_[cls].hazard);
+  const Bins indexes = indexes_of(counts_[cls].hazard);
   auto& curve = curves_[cls];
   for (std::size_t b = 0; b + 1 < kBins; ++b) curve[b] = {indexes[b], indexes[b + 1] - indexes[b]};
   curve[kBins - 1] = {indexes[kBins - 1], 0};

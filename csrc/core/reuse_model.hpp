@@ -49,38 +49,43 @@ class ReuseModel {
 
   // The class of these features, each below kMostValues; coarsest first. Creates it when there is room, else gives its
   // parent.
-  std::uint32_t class_of(const std::array<std::uint8_t, kLevels>& features);
+  std::uint32_t class_of(const std::array<std::uint8_t, kLevels>& features) {
+    std::size_t place = 0;
+    for (const std::uint8_t value : features) place = place * kMostValues + value;
+    if (leaves_[place] == kRoot) leaves_[place] = static_cast<std::uint16_t>(find_class(features));
+    return leaves_[place];
+  }
 
   // The features of a class, coarsest first; fewer than kLevels where there was no room for it.
   std::vector<std::uint8_t> features_of(std::uint32_t cls) const;
 
   // An event of this class begins to wait.
   Waiting open(std::uint32_t cls, float part) {
-    Node& node = current(cls);
-    node.ends[0] += part;
-    node.news += part;
-    if (!node.ranked) begin_ranking(cls);
-    if (is_due(node)) refresh(cls);
+    current(cls).ends[0] += part;
+    Class& opened = classes_[cls];
+    opened.news += part;
+    if (!opened.ranked) begin_ranking(cls);
+    if (is_due(opened)) refresh(cls);
     return {epoch_, static_cast<std::uint16_t>(cls), 0};
   }
   // It has reached this age (in units); `part` of it waits.
   void grow(Waiting& event, float age, float part) {
     const auto bin = static_cast<std::uint8_t>(bin_of(age));
     if (bin == event.bin) return;
-    Node& node = current(event.cls);
+    Counts& counts = current(event.cls);
     const float weight = part * kept(event);
-    node.ends[event.bin] -= weight;
-    node.ends[bin] += weight;
+    counts.ends[event.bin] -= weight;
+    counts.ends[bin] += weight;
     event.bin = bin;
   }
   // `part` of it returned, or was lost from sight, at this age; or does not count at all.
   void close(const Waiting& event, float age, float part, bool returned) {
-    Node& node = current(event.cls);
+    Counts& counts = current(event.cls);
     const float weight = part * kept(event);
-    node.ends[event.bin] -= weight;
-    node.news += weight;
+    counts.ends[event.bin] -= weight;
+    classes_[event.cls].news += weight;
     returns_ += returned ? part : 0;
-    (returned ? node.returned : node.ends)[bin_of(age)] += weight;
+    (returned ? counts.returned : counts.ends)[bin_of(age)] += weight;
   }
   void withdraw(const Waiting& event, float part) { current(event.cls).ends[event.bin] -= part * kept(event); }
 
@@ -114,11 +119,11 @@ class ReuseModel {
   }
   float index(std::uint32_t cls, float age) const { return index(std::array{cls}, std::array{age}).front(); }
   // At the lower edge of each bin.
-  std::array<float, kBins> indexes(std::uint32_t cls) const { return indexes_of(nodes_[cls].hazard); }
+  std::array<float, kBins> indexes(std::uint32_t cls) const { return indexes_of(counts_[cls].hazard); }
   // How many events have returned in all.
   double returns() const { return returns_; }
   std::uint32_t requests() const { return requests_; }  // that were counted
-  std::size_t classes() const { return nodes_.size(); }
+  std::size_t classes() const { return classes_.size(); }
 
   // All that it knows; what waits at that time is lost from sight for whoever goes on from it. load() throws
   // PolicyStateError where the bytes contradict themselves.
@@ -141,43 +146,46 @@ class ReuseModel {
   static constexpr std::int32_t kFirst =
       static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(1.0F / 16) >> kShift) - 1;
   static constexpr std::size_t kMostClasses = 768;
+  static constexpr std::size_t kLeaves = std::size_t{kMostValues} * kMostValues * kMostValues * kMostValues;
   static constexpr std::uint32_t kEpoch = 300;
   static constexpr std::size_t kEpochsKept = 512;
   static constexpr float kNews = 0.07F;  // of what a class knows: then it is refreshed
 
   using Bins = std::array<float, kBins>;
-  struct alignas(64) Node {
+  struct Class {
     std::uint32_t parent = kRoot;
     std::uint32_t epoch = 0;
-    float news = 0;   // weight that came since the last refresh
-    float total = 0;  // weight, with what is borrowed
-    Bins returned{},
-        ends{};  // by age: what returned, what was lost or waits; with the classes below, as they have told
+    float news = 0;       // weight that came since the last refresh
+    float total = 0;      // weight, with what is borrowed
+    bool ranked = false;  // an event of it was opened: its curve is up to date
+  };
+  struct alignas(64) Counts {  // of a class, by age
+    Bins returned{}, ends{};   // what returned, what was lost or waits; with the classes below, as they have told
     Bins told_returned{}, told_ends{};  // of that, what the parent knows
     Bins hazard{};
-    bool ranked = false;  // an event of it was opened: its curve is up to date
   };
   struct Stretch {  // of the index: a bin
     float index;    // at its lower edge
     float rise;     // to the lower edge of the next
   };
 
-  // Of a node, in the order of a saved state; its indexes follow.
-  template <class N>
-  static auto bins_of(N& node) {
-    return std::array{&node.returned, &node.ends, &node.told_returned, &node.told_ends, &node.hazard};
+  // In the order of a saved state; a class's indexes follow.
+  template <class C>
+  static auto bins_of(C& counts) {
+    return std::array{&counts.returned, &counts.ends, &counts.told_returned, &counts.told_ends, &counts.hazard};
   }
 
-  Node& current(std::uint32_t cls) {
-    Node& node = nodes_[cls];
-    if (node.epoch != epoch_) forget(node);
-    return node;
+  Counts& current(std::uint32_t cls) {
+    if (classes_[cls].epoch != epoch_) forget(cls);
+    return counts_[cls];
   }
   float kept(const Waiting& event) const { return kept_[std::min<std::size_t>(epoch_ - event.epoch, kEpochsKept - 1)]; }
-  static bool is_due(const Node& node) { return node.news > kNews * node.total; }
-  void forget(Node& node) const;
+  static bool is_due(const Class& known) { return known.news > kNews * known.total; }
+  std::uint32_t find_class(const std::array<std::uint8_t, kLevels>& features);
+  void add_class(std::uint32_t parent);
+  void forget(std::uint32_t cls);
   void refresh(std::uint32_t cls);
-  void tell(Node& node);
+  void tell(std::uint32_t cls);
   void rebuild(std::uint32_t cls);
   void begin_ranking(std::uint32_t cls);
   void rank(std::uint32_t cls);
@@ -185,9 +193,11 @@ class ReuseModel {
 
   Options options_;
   std::vector<float> kept_;  // after so many epochs
-  std::vector<Node> nodes_;
-  std::vector<std::array<Stretch, kBins>> curves_;  // of each node; all that a victim's choice looks at
-  std::vector<std::uint32_t> children_;             // node of (parent, value), or 0
+  std::vector<Class> classes_;  // and of each:
+  std::vector<Counts> counts_;
+  std::vector<std::array<Stretch, kBins>> curves_;  // all that a victim's choice looks at
+  std::vector<std::uint32_t> children_;             // class of (parent, value), or the root
+  std::vector<std::uint16_t> leaves_;               // class of all features, or the root
   double returns_ = 0;
   std::uint32_t requests_ = 0;
   std::uint32_t epoch_ = 0;
