@@ -196,25 +196,27 @@ void ReuseModel::tell(std::uint32_t cls) {
 // The hazard of each bin, with what the parent's is worth: a Gamma prior on a Poisson rate.
 void ReuseModel::rebuild(std::uint32_t cls) {
   Counts& counts = counts_[cls];
-  const Bins prior = cls == kRoot ? kRootPrior : counts_[classes_[cls].parent].hazard;
+  const Bins& prior = cls == kRoot ? kRootPrior : counts_[classes_[cls].parent].hazard;
+  const float shrinkage = options_.shrinkage;
   const Bins returned = smooth(counts.returned);
   Bins here{};
   for (std::size_t b = 0; b < kBins; ++b) {
     here[b] = at_least_zero(counts.returned[b]) + at_least_zero(counts.ends[b]);  // taking away leaves a trace
   }
-  Bins beyond{};
-  float waiting = 0;
-  for (std::size_t b = kBins; b-- > 0; waiting += here[b]) beyond[b] = waiting;
-  classes_[cls].total = waiting + options_.shrinkage;
   Bins at_risk{};  // time
-  for (std::size_t b = 0; b < kBins; ++b) at_risk[b] = (beyond[b] + here[b] / 2) * kWidths[b];
+  float waiting = 0;
+  for (std::size_t b = kBins; b-- > 0; waiting += here[b]) at_risk[b] = waiting;
+  for (std::size_t b = 0; b < kBins; ++b) at_risk[b] = (at_risk[b] + here[b] / 2) * kWidths[b];
   at_risk = smooth(at_risk);
+  Bins hazard{};
   for (std::size_t b = 0; b < kBins; ++b) {
     const float most = kMostBorrowed / prior[b];
-    const float share = options_.shrinkage * kWidths[b];
+    const float share = shrinkage * kWidths[b];
     const float borrowed = most < share ? most : share;  // time at risk
-    counts.hazard[b] = (returned[b] + borrowed * prior[b]) / (at_risk[b] + borrowed + kLeast);
+    hazard[b] = (returned[b] + borrowed * prior[b]) / (at_risk[b] + borrowed + kLeast);
   }
+  counts.hazard = hazard;
+  classes_[cls].total = waiting + shrinkage;
   if (classes_[cls].ranked) rank(cls);
 }
 
@@ -234,23 +236,23 @@ void ReuseModel::rank(std::uint32_t cls) {
 ReuseModel::Bins ReuseModel::indexes_of(const Bins& hazard) const {
   Bins still{};  // of those that wait at its beginning, how many do at its end
   for (std::size_t b = 0; b < kBins; ++b) still[b] = 1 / (1 + hazard[b] * kWidths[b]);
+  Bins left{};  // at the end of each
+  float waits = 1;
+  for (std::size_t b = 0; b < kBins; ++b) left[b] = waits *= still[b];
   Bins returns{};
   Bins at_risk{};  // time
-  float waits = 1;
-  for (std::size_t b = 0; b < kBins; ++b) {
-    const float left = waits * still[b];
-    returns[b] = waits - left;
-    at_risk[b] = left * kWidths[b];
-    waits = left;
-  }
+  returns[0] = 1 - left[0];
+  for (std::size_t b = 1; b < kBins; ++b) returns[b] = left[b - 1] - left[b];
+  for (std::size_t b = 0; b < kBins; ++b) at_risk[b] = left[b] * kWidths[b];
   // From the oldest bin down: a bin and the stretches after it merge as long as that raises returns over time at risk.
   // A stretch is kept where it begins; the next one begins at next[].
+  const bool endless = !options_.bounded_horizon;
   std::array<std::uint8_t, kBins> next{};
   for (std::size_t b = kBins; b-- > 0;) {
     float sum = returns[b];
     float time = at_risk[b];
     std::size_t n = b + 1;
-    while (n < kBins && (!options_.bounded_horizon || returns[n] * time >= sum * at_risk[n])) {
+    while (n < kBins && (endless || returns[n] * time >= sum * at_risk[n])) {
       sum += returns[n];
       time += at_risk[n];
       n = next[n];
