@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/block_pool_storage.hpp"
+#include "core/common_prefix.hpp"
 #include "kvopt/error.hpp"
 
 namespace kvopt {
@@ -92,16 +93,7 @@ std::uint32_t BlockPool::common(RunId r, const Keys& keys, std::size_t i, std::s
   const SlotArena& arena = storage_->arena;
   const std::uint32_t slot = runs_.first_slot[r];
   const std::size_t most = std::min<std::size_t>(runs_.length[r], n - i);
-  const std::uint64_t* here = arena.keys(slot);
-  const std::uint64_t* there = keys.hashes + i;
-  std::size_t same = 0;
-  constexpr std::size_t kStride = 8;
-  for (; same + kStride <= most; same += kStride) {  // a whole stride without a branch: this vectorises
-    std::uint64_t differs = 0;
-    for (std::size_t j = 0; j < kStride; ++j) differs |= here[same + j] ^ there[same + j];
-    if (differs != 0) break;
-  }
-  while (same < most && here[same] == there[same]) ++same;
+  std::size_t same = common_prefix(arena.keys(slot), keys.hashes + i, most);
   if (const std::size_t width = options_.key_bytes; width > 0) {
     const std::uint8_t* bytes = arena.key_bytes(slot);
     const std::uint8_t* wanted = keys.bytes + i * width;

@@ -4,10 +4,12 @@
 // is three words and its keys. O(1) a piece, and a copy of eight bytes a block.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <span>
 
+#include "core/common_prefix.hpp"
 #include "kvopt/run_table.hpp"
 
 namespace kvopt {
@@ -30,7 +32,10 @@ class GhostKeys {
     word(piece) = behind.piece;
     word(piece + 1) = behind.skip;
     word(piece + 2) = keys.size();
-    for (std::size_t k = 0; k < keys.size(); ++k) word(piece + kHead + k) = keys[k];
+    std::uint64_t* first = &word(piece + kHead);
+    const std::size_t here = std::min(keys.size(), side_by_side(piece + kHead));
+    std::copy_n(keys.data(), here, first);
+    if (here < keys.size()) std::copy_n(keys.data() + here, keys.size() - here, words_.data());
     end_ += kHead + keys.size();
     return {piece, 0};
   }
@@ -43,13 +48,18 @@ class GhostKeys {
   // How many of these keys are those of the chain from a known place on; it goes behind them. It is not known any more
   // when they reach what was overwritten.
   std::uint32_t match(GhostPlace& place, std::span<const std::uint64_t> keys) const {
-    std::uint32_t matched = 0;
-    while (matched < keys.size() && knows(place) && key(place) == keys[matched]) {
-      ++matched;
-      if (++place.skip < word(place.piece + 2)) continue;
-      place = {word(place.piece), static_cast<std::uint32_t>(word(place.piece + 1))};
+    std::size_t matched = 0;
+    while (matched < keys.size() && knows(place)) {
+      const std::uint64_t at = place.piece + kHead + place.skip;
+      const std::size_t left = word(place.piece + 2) - place.skip;
+      const std::size_t most = std::min({left, side_by_side(at), keys.size() - matched});
+      const std::size_t same = common_prefix(&words_[at & (words_.size() - 1)], keys.data() + matched, most);
+      matched += same;
+      place.skip += static_cast<std::uint32_t>(same);
+      if (same == left) place = {word(place.piece), static_cast<std::uint32_t>(word(place.piece + 1))};
+      if (same < most) break;
     }
-    return matched;
+    return static_cast<std::uint32_t>(matched);
   }
 
   std::size_t bytes() const { return words_.size() * sizeof(std::uint64_t); }
@@ -57,6 +67,8 @@ class GhostKeys {
  private:
   static constexpr std::size_t kHead = 3;  // words
 
+  // How many words lie side by side from this one on.
+  std::size_t side_by_side(std::uint64_t at) const { return words_.size() - (at & (words_.size() - 1)); }
   std::uint64_t& word(std::uint64_t at) { return words_[at & (words_.size() - 1)]; }
   std::uint64_t word(std::uint64_t at) const { return words_[at & (words_.size() - 1)]; }
 

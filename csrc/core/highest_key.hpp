@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <utility>
@@ -45,8 +46,7 @@ class HighestKey {
     std::size_t row = 0;
     while (rows_[row] != key) ++row;
     const std::uint32_t* keys = keys_.data() + row * kRow;
-    std::uint32_t equal = 0;
-    for (std::uint32_t i = 0; i < kRow; ++i) equal |= (keys[i] == key ? 1U : 0U) << i;
+    std::uint32_t equal = where_equal<kRow>(keys, key);
     std::size_t best = row * kRow + static_cast<std::size_t>(std::countr_zero(equal));
     while ((equal &= equal - 1) != 0) {
       const std::size_t other = row * kRow + static_cast<std::size_t>(std::countr_zero(equal));
@@ -63,8 +63,22 @@ class HighestKey {
 
   std::size_t bytes() const { return (keys_.size() + rows_.size()) * sizeof(std::uint32_t); }
 
+  // One bit for each of so many keys that is this one. From a table of bits, since shifts by a lane's number are no
+  // vector instruction.
+  template <std::size_t Count>
+  static std::uint32_t where_equal(const std::uint32_t* keys, std::uint32_t key) {
+    std::uint32_t equal = 0;
+    for (std::size_t i = 0; i < Count; ++i) equal |= keys[i] == key ? kBits[i] : 0;
+    return equal;
+  }
+
  private:
   static constexpr std::size_t kRow = 16;
+  static constexpr auto kBits = [] {
+    std::array<std::uint32_t, kRow> bits{};
+    for (std::size_t i = 0; i < kRow; ++i) bits[i] = 1U << i;
+    return bits;
+  }();
 
   static std::uint32_t highest_of(const std::uint32_t* keys, std::size_t count) {
     std::uint32_t highest = 0;

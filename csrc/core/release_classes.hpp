@@ -48,7 +48,7 @@ class ReleaseClasses {
   std::uint32_t of_rest(std::uint32_t blocks) { return model_.class_of({kTree, kRest, step(blocks, kBlocks), 0}); }
 
   // The group of heads that so many chains share; 0: one chain's own.
-  static std::uint8_t head_group(std::uint32_t owners) { return step(owners, kOwners); }
+  static std::uint8_t head_group(std::uint32_t owners) { return owners < kOwners[0] ? 0 : step(owners, kOwners); }
 
   // What its releases have in common, in words.
   std::string describe(std::uint32_t cls) const {

@@ -220,7 +220,11 @@ class ReleaseEvents {
   static constexpr std::size_t kMarks = 10;  // two octaves apart, from a second to three days
   static constexpr std::uint32_t kMostMoves = 64;
 
-  static constexpr Time mark(std::size_t m) { return static_cast<Time>(std::uint64_t{1} << 2 * m); }
+  static constexpr auto kAges = [] {  // of each mark, in seconds
+    std::array<Time, kMarks> ages{};
+    for (std::size_t m = 0; m < kMarks; ++m) ages[m] = static_cast<Time>(std::uint64_t{1} << 2 * m);
+    return ages;
+  }();
 
   std::uint32_t take_from_lru(EventId e, std::uint32_t blocks) {
     std::uint32_t& in_lru = events_[e].in_lru;
@@ -252,7 +256,7 @@ class ReleaseEvents {
 
   void set_oldest(std::size_t marks, EventId e) {
     oldest_[marks] = e;
-    due_[marks] = e == kNoEvent || marks == kMarks ? kNever : events_[e].released + mark(marks);
+    due_[marks] = e == kNoEvent || marks == kMarks ? kNever : events_[e].released + kAges[marks];
   }
 
   void close_if_over(EventId e) {

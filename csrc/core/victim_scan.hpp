@@ -50,7 +50,7 @@ class VictimScan {
   void add(const Leaf& leaf) {
     put(size_, leaf);
     place_[leaf.run] = ++size_;
-    tell(size_ - 1);
+    tell(size_ - 1, leaf);
   }
 
   void remove(RunId r) {
@@ -64,20 +64,20 @@ class VictimScan {
     const Leaf last = leaf_at(size_);
     put(place - 1, last);
     place_[last.run] = place;
-    tell(place - 1);
+    tell(place - 1, last);
   }
 
   void set_weight(RunId r, float weight, float favour) {
     const std::size_t place = place_[r] - 1;
     cells_[place / kCell].weight[place % kCell] = weight;
     cells_[place / kCell].favour[place % kCell] = favour;
-    tell(place);
+    tell(place, leaf_at(place));
   }
 
   void set_class(RunId r, std::uint32_t cls) {
     const std::size_t place = place_[r] - 1;
     cells_[place / kCell].cls[place % kCell] = cls;
-    tell(place);
+    tell(place, leaf_at(place));
   }
 
   // By time alone, the oldest first, but for retention priorities: LRU.
@@ -241,9 +241,8 @@ class VictimScan {
     return keys;
   }
 
-  // The leaf at this place is new, or not what it was.
-  void tell(std::size_t place) {
-    const Leaf leaf = leaf_at(place);
+  // At this place there is now this leaf, which is new or not what it was.
+  void tell(std::size_t place, const Leaf& leaf) {
     const Time now = std::max(leaf.released, looked_);
     const std::uint32_t key =
         by_time_ ? key_by_time(leaf.released, leaf.favour, now) : key_of(static_cast<float>(value(leaf, now)));
@@ -259,7 +258,7 @@ class VictimScan {
   // Values the leaves of a cell, and makes its key that of the least.
   Each<std::uint32_t> look(std::size_t c, Time now) {
     Each<std::uint32_t> keys = keys_of(cells_[c], now);
-    for (std::size_t i = size_ - c * kCell; i < kCell; ++i) keys[i] = 0;
+    if (c == size_ / kCell) std::fill(keys.begin() + size_ % kCell, keys.end(), 0);
     std::uint32_t highest = 0;
     for (const std::uint32_t key : keys) highest = std::max(highest, key);
     keys_.set(c, highest);
@@ -270,8 +269,7 @@ class VictimScan {
   Found first_in(std::size_t c, const Each<std::uint32_t>& keys) const {
     const Cell& cell = cells_[c];
     const std::uint32_t highest = keys_[c];
-    std::uint32_t equal = 0;
-    for (std::uint32_t i = 0; i < kCell; ++i) equal |= (keys[i] == highest ? 1U : 0U) << i;
+    std::uint32_t equal = HighestKey::where_equal<kCell>(keys.data(), highest);
     auto best = static_cast<std::uint32_t>(std::countr_zero(equal));
     while ((equal &= equal - 1) != 0) {
       const auto other = static_cast<std::uint32_t>(std::countr_zero(equal));
