@@ -91,7 +91,8 @@ class ReleaseClasses {
   static constexpr std::array<std::uint64_t, 4> kBlocks = {2, 4, 16, 64};
 
   // How many of the ascending limits x has reached.
-  static std::uint8_t step(std::uint64_t x, std::span<const std::uint64_t> limits) {
+  template <std::size_t Count>
+  static std::uint8_t step(std::uint64_t x, const std::array<std::uint64_t, Count>& limits) {
     std::uint8_t reached = 0;
     for (const std::uint64_t limit : limits) reached += x >= limit ? 1 : 0;
     return reached;

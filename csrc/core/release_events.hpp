@@ -78,8 +78,7 @@ class ReleaseEvents {
 
   // The event whose evicted content begins with this key, or kNoEvent.
   EventId ghost(std::uint64_t key) const {
-    const auto found = by_key_.find(key);
-    return found ? *found : kNoEvent;
+    return by_key_.find(key, [this](EventId e) { return details_[e].ghost_key; }).value_or(kNoEvent);
   }
 
   // Cached blocks of e with these keys were evicted, from the deep end of what is cached; no other ghost begins with

@@ -259,10 +259,14 @@ class VictimScan {
   Each<std::uint32_t> look(std::size_t c, Time now) {
     Each<std::uint32_t> keys = keys_of(cells_[c], now);
     if (c == size_ / kCell) std::fill(keys.begin() + size_ % kCell, keys.end(), 0);
+    keys_.set(c, highest_of(keys));
+    return keys;
+  }
+
+  static std::uint32_t highest_of(const Each<std::uint32_t>& keys) {
     std::uint32_t highest = 0;
     for (const std::uint32_t key : keys) highest = std::max(highest, key);
-    keys_.set(c, highest);
-    return keys;
+    return highest;
   }
 
   // The leaf of the least value in a cell that was just looked at; of equals the oldest, then the first.
@@ -278,8 +282,9 @@ class VictimScan {
         best = other;
       }
     }
-    std::uint32_t next = 0;
-    for (std::uint32_t i = 0; i < kCell; ++i) next = std::max(next, i == best ? 0 : keys[i]);
+    Each<std::uint32_t> others = keys;
+    others[best] = 0;
+    const std::uint32_t next = highest_of(others);
     return {highest, next, c * kCell + best};
   }
 
