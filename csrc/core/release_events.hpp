@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -163,15 +164,20 @@ class ReleaseEvents {
   template <class Each>
   void grow(Time now, Each each) {
     std::uint32_t left = kMostMoves;
-    for (std::size_t m = kMarks; m-- > 0;) {
-      while (now >= due_[m]) {
+    std::uint32_t due = 0;  // a bit a mark
+    for (std::size_t m = 0; m < kMarks; ++m) due |= (now >= due_[m] ? 1U : 0U) << m;
+    while (due != 0) {
+      const auto m = static_cast<std::size_t>(std::bit_width(due)) - 1;  // a later one makes room for an earlier one
+      due ^= 1U << m;
+      do {
         if (left-- == 0) return;
         const EventId e = oldest_[m];
+        ReleaseEvent& event = events_[e];
         pass(e);
-        events_[e].marks = static_cast<std::uint8_t>(m + 1);
+        event.marks = static_cast<std::uint8_t>(m + 1);
         if (oldest_[m + 1] == kNoEvent) set_oldest(m + 1, e);
-        each(events_[e]);
-      }
+        each(event);
+      } while (now >= due_[m]);
     }
   }
 
