@@ -229,6 +229,7 @@ void ReuseModel::rank(std::uint32_t cls) {
   const Bins indexes = indexes_of(counts_[cls].hazard);
   auto& curve = curves_[cls];
   for (std::size_t b = 0; b + 1 < kBins; ++b) curve[b] = {indexes[b], indexes[b + 1] - indexes[b]};
+  curve[0].rise = 0;
   curve[kBins - 1] = {indexes[kBins - 1], 0};
 }
 

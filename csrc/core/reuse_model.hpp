@@ -104,8 +104,7 @@ class ReuseModel {
       const auto bits = std::bit_cast<std::int32_t>(age[i]);
       const std::int32_t bin = (bits >> kShift) - kFirst;
       here[i] = cls[i] * kBins + static_cast<std::uint32_t>(std::min(std::max(bin, 0), kLast));
-      const std::int32_t rest = bits & ((1 << kShift) - 1) & (bin > 0 ? -1 : 0);
-      past[i] = static_cast<float>(rest) * (1.0F / (1U << kShift));
+      past[i] = static_cast<float>(bits & ((1 << kShift) - 1)) * (1.0F / (1U << kShift));
     }
     const Stretch* stretches = curves_.data()->data();
     std::array<float, Count> index{};
@@ -166,7 +165,7 @@ class ReuseModel {
   };
   struct Stretch {  // of the index: a bin
     float index;    // at its lower edge
-    float rise;     // to the lower edge of the next
+    float rise;     // to the lower edge of the next; none in the first and the last, which have no such edge
   };
 
   // In the order of a saved state; a class's indexes follow.

@@ -300,10 +300,12 @@ class VictimScan {
       owed_ -= static_cast<double>(due);
     }
     looked_ = std::max(looked_, now);
+    std::size_t cell = next_;
     for (; due > 0; --due) {
-      next_ = next_ + 1 < all ? next_ + 1 : 0;
-      look(next_, now);
+      cell = cell + 1 < all ? cell + 1 : 0;
+      look(cell, now);
     }
+    next_ = cell;
   }
 
   const RunTable& runs_;
