@@ -191,7 +191,7 @@ class ReuseModel {
   Bins indexes_of(const Bins& hazard) const;
 
   Options options_;
-  std::vector<float> kept_;  // after so many epochs
+  std::vector<float> kept_;     // after so many epochs
   std::vector<Class> classes_;  // and of each:
   std::vector<Counts> counts_;
   std::vector<std::array<Stretch, kBins>> curves_;  // all that a victim's choice looks at

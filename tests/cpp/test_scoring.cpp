@@ -41,8 +41,8 @@ void index_of_the_reuse_model() {
   std::vector<float> scores(kBlocks);
   kvopt::score(
       {.count = kBlocks, .last_use = last_use.data(), .cost = cost.data(), .pace = pace.data(), .cls = classes.data()},
-      {.score = kvopt::Score::kRetentionIndex, .width = kvopt::kAgeBins, .values = indexes.data(), .classes = 1},
-      8192, scores.data());
+      {.score = kvopt::Score::kRetentionIndex, .width = kvopt::kAgeBins, .values = indexes.data(), .classes = 1}, 8192,
+      scores.data());
   bool rises = false;
   for (std::size_t i = 0; i < kBlocks; ++i) {
     const float age = static_cast<float>(8192 - static_cast<double>(last_use[i])) * 0.5F;
