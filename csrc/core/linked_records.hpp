@@ -11,8 +11,8 @@ struct Links {
   std::uint32_t previous = 0;
 };
 
-// `kLinks` is the member of a record. The records are the caller's; the one at `end` is part of the list's ring.
-template <class Record, Links Record::* kLinks>
+// `Threaded` is the member of a record. The records are the caller's; the one at `end` is part of the list's ring.
+template <class Record, Links Record::* Threaded>
 class LinkedRecords {
  public:
   LinkedRecords(Record* records, std::uint32_t end) : records_(records), end_(end) { links(end_) = {end_, end_}; }
@@ -34,7 +34,7 @@ class LinkedRecords {
   }
 
  private:
-  Links& links(std::uint32_t r) const { return records_[r].*kLinks; }
+  Links& links(std::uint32_t r) const { return records_[r].*Threaded; }
 
   Record* records_;
   std::uint32_t end_;
