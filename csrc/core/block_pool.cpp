@@ -25,8 +25,8 @@ void check(const PoolOptions& options) {
     throw ConfigError("key_bytes is " + std::to_string(options.key_bytes) + "; it must be 0 (integers) to 64");
   }
   if (options.block_tokens < 1) throw ConfigError("block_tokens is 0; it must be at least 1");
-  if (!(options.p_star > 0)) {
-    throw ConfigError("p_star is " + std::to_string(options.p_star) + " tokens; it must be more than 0");
+  if (!(options.p_star >= kLeastPStar)) {
+    throw ConfigError("p_star is " + std::to_string(options.p_star) + " tokens; it must be 0.001 or more");
   }
   if (options.lease_budget >= options.capacity) {
     throw ConfigError("lease_budget is " + std::to_string(options.lease_budget) +

@@ -1,5 +1,6 @@
 #include "core/learned_state.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -64,7 +65,8 @@ std::string_view open_state(std::string_view state, const PolicyInfo& policy, st
   }
   StateReader body(state.substr(kHead, size));
   if (const std::string_view name = body.get_text(); name != policy.name) {
-    refuse("it is of policy '" + std::string(name) + "', not of '" + policy.name + "'");
+    const bool printable = std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~'; });
+    refuse("it is of policy '" + (printable ? std::string(name) : "?") + "', not of '" + policy.name + "'");
   }
   if (const auto count = body.get<std::uint32_t>(); count != parameters.size()) {
     refuse("it is of a policy '" + policy.name + "' with " + std::to_string(count) + " settings, not " +

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/learned_state.hpp"
 #include "core/random.hpp"
 #include "core/release_events.hpp"
 
@@ -66,17 +65,6 @@ class OrderDuels {
   }
 
   const DuelTally& tally() const { return tally_; }
-
-  void save(StateWriter& out) const {
-    for (const double sum : {tally_.sum, tally_.squares, tally_.stakes}) out.put(sum);
-    for (const std::uint64_t count : {choices_, begun_, random_.state()}) out.put(count);
-  }
-  void load(StateReader& in) {
-    for (double* sum : {&tally_.sum, &tally_.squares, &tally_.stakes}) *sum = in.get<double>();
-    choices_ = in.get<std::uint64_t>();
-    begun_ = in.get<std::uint64_t>();
-    random_ = Random(in.get<std::uint64_t>());
-  }
 
  private:
   static constexpr std::size_t kMost = 512;        // at once

@@ -19,8 +19,6 @@ class Random {
   // From 0 to n - 1. Off from even odds by less than n / 2^32.
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(((next() >> 32) * n) >> 32); }
 
-  std::uint64_t state() const { return state_; }
-
   // From 0 to less than 1.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 

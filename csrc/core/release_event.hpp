@@ -26,10 +26,13 @@ struct alignas(64) ReleaseEvent {
   std::uint32_t called = 0;  // of the evicted ones, those that LRU would have had for the request that computes them
   Links in_time{};
   Links with_ghosts{};
-  std::uint16_t duel = 0;  // that it is in, plus one; 0: none
-  std::uint8_t marks = 0;  // of age that it has come to
+  std::uint32_t number = 0;  // of all releases, running: older ones have lower numbers, and those of one time too
+  std::uint16_t duel = 0;    // that it is in, plus one; 0: none
+  std::uint8_t marks = 0;    // of age that it has come to
 
   std::uint32_t blocks() const { return cached + ghosts; }
+  // Numbers start again after 2^32, so they are compared by how far they are apart.
+  bool older_than(const ReleaseEvent& other) const { return static_cast<std::int32_t>(number - other.number) < 0; }
   float age(Time now) const { return static_cast<float>(now - released) * pace; }
   float part(std::uint32_t blocks) const { return static_cast<float>(blocks) * share; }
 };

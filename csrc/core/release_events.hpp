@@ -58,6 +58,7 @@ class ReleaseEvents {
     }
     events_[e] = event;
     events_[e].in_lru = event.cached;
+    events_[e].number = next_number_++;
     details_[e] = {.session = session, .history = history};
     in_lru_ += event.cached;
     cached_ += event.cached;
@@ -110,7 +111,7 @@ class ReleaseEvents {
   // LRU would not have been asked for the rest of them. Where it has evicted what is younger, that is gone, too.
   void recall(EventId e) {
     const std::uint32_t rest = std::exchange(events_[e].called, 0);
-    if (e != lru_oldest_ && (lru_oldest_ == kNoEvent || events_[e].released <= events_[lru_oldest_].released)) return;
+    if (e != lru_oldest_ && (lru_oldest_ == kNoEvent || events_[e].older_than(events_[lru_oldest_]))) return;
     events_[e].in_lru += rest;
     in_lru_ += rest;
   }
@@ -287,6 +288,7 @@ class ReleaseEvents {
   std::array<Time, kMarks + 1> due_{};        // when it comes to the next
   std::uint32_t ghost_events_ = 0;
   EventId used_ = 0;
+  std::uint32_t next_number_ = 0;
   EventId free_ = kNoEvent;
   EventId lru_oldest_ = kNoEvent;
   std::uint64_t in_lru_ = 0;

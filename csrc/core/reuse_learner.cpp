@@ -112,8 +112,9 @@ GapHistory ReuseLearner::history_of(std::span<const RunId> runs, const RequestIn
 
 float ReuseLearner::pace_of(const RequestInfo& info, const GapHistory& history) const {
   constexpr float kShortest = 0.05F;  // seconds
+  constexpr float kLongest = 1e7F;
   constexpr float kUnpaced = 10;
-  if (options_.features.hints && info.expected_gap >= 0) return 1 / std::max(info.expected_gap, kShortest);
+  if (options_.features.hints && info.expected_gap >= 0) return 1 / std::clamp(info.expected_gap, kShortest, kLongest);
   return 1 / (options_.paced ? gaps_.expected(history) : kUnpaced);
 }
 

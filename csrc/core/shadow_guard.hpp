@@ -46,35 +46,21 @@ class ShadowGuard {
   // Whether LRU's order should be used from now on.
   bool uses_lru() const { return use_lru_; }
 
+  // Which order is in use, and how long it waits; not the sums: what was won before is no licence to
+  // lose now.
   void save(StateWriter& out) const {
-    out.put(requests_);
     out.put(wait_);
     out.put(stake_wait_);
-    out.put(static_cast<std::uint8_t>((use_lru_ ? 1 : 0) + (overdrawn_ ? 2 : 0) + (staked_ ? 4 : 0)));
-    for (const double sum :
-         {trial_.sum, trial_.squares, trial_.gains, ledger_.lost, ledger_.lru, ledger_.asked, ledger_.requests})
-      out.put(sum);
-    for (const Window* window : {&short_, &long_}) {
-      for (const double sum : {window->sum, window->squares, window->saved, window->weight}) out.put(sum);
-    }
+    out.put(static_cast<std::uint8_t>((use_lru_ ? 1 : 0) + (overdrawn_ ? 2 : 0)));
   }
   void load(StateReader& in) {
-    requests_ = in.get<std::uint32_t>();
     wait_ = in.get<std::uint32_t>();
     stake_wait_ = in.get<std::uint32_t>();
     const auto flags = in.get<std::uint8_t>();
     use_lru_ = (flags & 1) != 0;
     overdrawn_ = (flags & 2) != 0;
-    staked_ = (flags & 4) != 0;
     for (const std::uint32_t wait : {wait_, stake_wait_}) {
       StateReader::require(wait >= kShortestWait && wait <= kLongestWait, "the guard's wait is out of range");
-    }
-    for (double* sum : {&trial_.sum, &trial_.squares, &trial_.gains, &ledger_.lost, &ledger_.lru, &ledger_.asked,
-                        &ledger_.requests}) {
-      *sum = in.get<double>();
-    }
-    for (Window* window : {&short_, &long_}) {
-      for (double* sum : {&window->sum, &window->squares, &window->saved, &window->weight}) *sum = in.get<double>();
     }
   }
 

@@ -10,7 +10,7 @@
 //
 // So no choice looks at more than 64 cells (1.5 microseconds), however many leaves there are; and the victim has the
 // least value of all, each as of the last look. Up to 32 leaves are all looked at for every victim. Complexity: O(1) an
-// insertion or removal; O(1) a victim, but for the highest of one number in 128 leaves. 33 bytes a run.
+// insertion or removal; O(1) a victim, but for the highest of one number in 128 leaves. 37 bytes a run.
 #pragma once
 
 #include <algorithm>
@@ -39,15 +39,17 @@ class VictimScan {
     float favour;  // by retention priority; 1 by default
     std::uint32_t cls;
     RunId run;
+    std::uint32_t number;  // of its release, running
   };
 
-  static constexpr Leaf kNone{0, 0, 0, 0, 0, kNoRun};
+  static constexpr Leaf kNone{0, 0, 0, 0, 0, kNoRun, 0};
   static constexpr std::size_t kScanAlways = 32;  // so many leaves are all looked at for every victim
 
   bool contains(RunId r) const { return place_[r] != 0; }
   std::size_t size() const { return size_; }
 
   void add(const Leaf& leaf) {
+    if (is_before(latest_, leaf.number)) latest_ = leaf.number;
     put(size_, leaf);
     place_[leaf.run] = ++size_;
     tell(size_ - 1, leaf);
@@ -80,16 +82,16 @@ class VictimScan {
     tell(place, leaf_at(place));
   }
 
-  // By time alone, the oldest first, but for retention priorities: LRU.
+  // By the order of releases alone, the oldest first, but for retention priorities: LRU.
   void order_by_time(bool on) {
     if (on == by_time_) return;
     by_time_ = on;
-    order_anew(looked_);
+    order_anew();
   }
 
   // What a leaf would be worth, whether it is one or not.
   double value(const Leaf& leaf, Time now) const {
-    if (by_time_) return leaf.favour / (now - leaf.released + kMoment);
+    if (by_time_) return leaf.favour / (1.0 + (latest_ - leaf.number));
     return model_.index(leaf.cls, static_cast<float>(now - leaf.released) * leaf.pace) * leaf.weight;
   }
 
@@ -132,7 +134,7 @@ class VictimScan {
           least = leaf;
           value = values[i];
         }
-        const double wait = (now - leaf.released) / leaf.favour;
+        const double wait = (latest_ - leaf.number) / leaf.favour;
         if (oldest.run == kNoRun || wait > waited) {
           oldest = leaf;
           waited = wait;
@@ -157,16 +159,14 @@ class VictimScan {
   }
 
  private:
-  static constexpr std::size_t kCell = 8;        // leaves
-  static constexpr double kStep = 2;             // cells a choice
-  static constexpr std::size_t kMostLooks = 32;  // cells a choice, in turn
-  static constexpr std::size_t kMostTries = 32;  // cells a choice, for what they promise
-  static constexpr std::size_t kDrawn = 4;       // cells
-  static constexpr double kMoment = 1e-3;        // seconds
-  static constexpr double kInstant = 1e-9;
-  static constexpr double kTicks = 1024;       // of LRU's order, a second
-  static constexpr double kLongest = 1 << 20;  // seconds of it, before and after it began
-  static constexpr double kFreshFor = 0.125;   // of the age of the least
+  static constexpr std::size_t kCell = 8;                        // leaves
+  static constexpr double kStep = 2;                             // cells a choice
+  static constexpr std::size_t kMostLooks = 32;                  // cells a choice, in turn
+  static constexpr std::size_t kMostTries = 32;                  // cells a choice, for what they promise
+  static constexpr std::size_t kDrawn = 4;                       // cells
+  static constexpr double kInstant = 1e-9;                       // seconds
+  static constexpr double kFreshFor = 0.125;                     // of the age of the least
+  static constexpr std::uint32_t kFar = std::uint32_t{1} << 31;  // releases
 
   template <class T>
   using Each = std::array<T, kCell>;
@@ -177,6 +177,7 @@ class VictimScan {
     Each<float> pace, weight, favour;
     Each<std::uint32_t> cls;
     Each<RunId> run;
+    Each<std::uint32_t> number;
   };
 
   // The leaf of the least value in its cell, as a key, and what the key of the cell is without it.
@@ -197,17 +198,18 @@ class VictimScan {
     cell.favour[i] = leaf.favour;
     cell.cls[i] = leaf.cls;
     cell.run[i] = leaf.run;
+    cell.number[i] = leaf.number;
   }
 
   Leaf leaf_at(std::size_t place) const {
     const Cell& cell = cells_[place / kCell];
     const std::size_t i = place % kCell;
-    return {cell.released[i], cell.pace[i], cell.weight[i], cell.favour[i], cell.cls[i], cell.run[i]};
+    return {cell.released[i], cell.pace[i], cell.weight[i], cell.favour[i], cell.cls[i], cell.run[i], cell.number[i]};
   }
 
   // All that cells have promised is void; they are looked at again in turn.
-  void order_anew(Time now) {
-    first_time_ = now - kLongest;
+  void order_anew() {
+    first_ = latest_ - kFar;
     keys_.clear(cells(size_));
     owed_ = static_cast<double>(cells(size_));
   }
@@ -215,11 +217,14 @@ class VictimScan {
   // The lower the value, the higher; above 0. Values are not negative, so their bits are in their order.
   static std::uint32_t key_of(float value) { return ~std::bit_cast<std::uint32_t>(value); }
 
-  // The same for LRU's order, without priorities the same at all times: when it would have been released with none.
-  std::uint32_t key_by_time(Time released, float favour, Time now) const {
-    const double ticks = (now - (now - released) / favour - first_time_) * kTicks;
-    return ~static_cast<std::uint32_t>(std::min(std::max(ticks, 0.0), 2 * kLongest * kTicks));
+  // The same for LRU's order, without priorities the same at all times: the number that it would have with none.
+  std::uint32_t key_by_order(std::uint32_t number, float favour) const {
+    const double place = (latest_ - first_) - (latest_ - number) / static_cast<double>(favour);
+    return ~static_cast<std::uint32_t>(std::max(place, 0.0));
   }
+
+  // Numbers start again after 2^32, so they are compared by how far they are apart.
+  static bool is_before(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
 
   // Not inlined: in the loops of its callers its own would be unrolled before they become vector instructions.
   [[gnu::noinline]] Each<float> values_of(const Cell& cell, Time now) const {
@@ -233,7 +238,7 @@ class VictimScan {
   Each<std::uint32_t> keys_of(const Cell& cell, Time now) const {
     Each<std::uint32_t> keys{};
     if (by_time_) {
-      for (std::size_t i = 0; i < kCell; ++i) keys[i] = key_by_time(cell.released[i], cell.favour[i], now);
+      for (std::size_t i = 0; i < kCell; ++i) keys[i] = key_by_order(cell.number[i], cell.favour[i]);
       return keys;
     }
     const Each<float> values = values_of(cell, now);
@@ -245,14 +250,15 @@ class VictimScan {
   void tell(std::size_t place, const Leaf& leaf) {
     const Time now = std::max(leaf.released, looked_);
     const std::uint32_t key =
-        by_time_ ? key_by_time(leaf.released, leaf.favour, now) : key_of(static_cast<float>(value(leaf, now)));
+        by_time_ ? key_by_order(leaf.number, leaf.favour) : key_of(static_cast<float>(value(leaf, now)));
     keys_.raise(place / kCell, key);
     if (place / kCell == named_.place / kCell) named_.next_key = std::max(named_.next_key, key);
   }
 
   std::size_t promising() const {
-    return keys_.highest(
-        cells(size_), [this](std::size_t a, std::size_t b) { return cells_[a].released[0] < cells_[b].released[0]; });
+    return keys_.highest(cells(size_), [this](std::size_t a, std::size_t b) {
+      return is_before(cells_[a].number[0], cells_[b].number[0]);
+    });
   }
 
   // Values the leaves of a cell, and makes its key that of the least.
@@ -277,8 +283,8 @@ class VictimScan {
     auto best = static_cast<std::uint32_t>(std::countr_zero(equal));
     while ((equal &= equal - 1) != 0) {
       const auto other = static_cast<std::uint32_t>(std::countr_zero(equal));
-      if (cell.released[other] < cell.released[best] ||
-          (cell.released[other] == cell.released[best] && cell.run[other] < cell.run[best])) {
+      if (is_before(cell.number[other], cell.number[best]) ||
+          (cell.number[other] == cell.number[best] && cell.run[other] < cell.run[best])) {
         best = other;
       }
     }
@@ -289,7 +295,7 @@ class VictimScan {
   }
 
   void look_around(Time now) {
-    if (by_time_ && now > first_time_ + 2 * kLongest) order_anew(now);
+    if (by_time_ && latest_ - first_ > kFar + kFar / 2) order_anew();
     const std::size_t all = cells(size_);
     std::size_t due = all;
     if (size_ > kScanAlways) {
@@ -319,7 +325,8 @@ class VictimScan {
   double owed_ = 0;       // cells whose turn has come
   double fresh_for_ = kInstant;
   bool by_time_ = false;
-  Time first_time_ = -kLongest;  // of LRU's order; so far from now that nothing is older
+  std::uint32_t latest_ = 0;     // number
+  std::uint32_t first_ = -kFar;  // of LRU's order; so far from the latest that nothing is older
   Time looked_ = 0;
 };
 

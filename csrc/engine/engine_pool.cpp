@@ -30,8 +30,8 @@ void EnginePool::check(const EngineOptions& options) {
                       std::to_string(kMostBlocks));
   }
   if (options.block_tokens < 1) throw ConfigError("block_tokens is 0; it must be at least 1");
-  if (!(options.p_star > 0)) {
-    throw ConfigError("p_star is " + std::to_string(options.p_star) + " tokens; it must be more than 0");
+  if (!(options.p_star >= kLeastPStar)) {
+    throw ConfigError("p_star is " + std::to_string(options.p_star) + " tokens; it must be 0.001 or more");
   }
 }
 

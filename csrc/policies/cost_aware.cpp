@@ -6,7 +6,10 @@
 // → ∞ and unit cost) and Continuum (one deadline instead of an order). Structure: what is learned of releases in
 // core/reuse_learner.hpp, leaves side by side in core/victim_scan.hpp. Complexity: O(1) a run that is touched, a
 // bounded number of leaves looked at a victim; about one class refreshed a request. About 240 bytes a run.
+#include <array>
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "core/learned_state.hpp"
 #include "core/reuse_learner.hpp"
@@ -35,6 +38,18 @@ enum Parameter : std::size_t {
   kShrinkage,
   kForgetting
 };
+// Settings that are one of a few, by number.
+constexpr auto kChoices = std::to_array<std::pair<Parameter, const char*>>({{kHorizon, "horizon"},
+                                                                            {kCost, "cost"},
+                                                                            {kHints, "hints"},
+                                                                            {kGuard, "guard"},
+                                                                            {kShared, "shared"},
+                                                                            {kRest, "rest"},
+                                                                            {kStop, "stop"},
+                                                                            {kOutput, "output"},
+                                                                            {kTurn, "turn"},
+                                                                            {kLength, "length"},
+                                                                            {kPace, "pace"}});
 // Releases that must have come back before there is anything to go by but time.
 constexpr double kEnough = 8;
 
@@ -142,9 +157,8 @@ class CostAware final : public Policy, public ComparesWithLru {
     StateWriter learned;
     learner_->model().save(learned);
     learner_->common_gaps().save(learned);
-    learned.put(runs_->capacity);
+    save_circumstances(learned);
     guard_.save(learned);
-    learner_->duels().save(learned);
     return seal_state(builtin::cost_aware().info, parameters_, learned.bytes());
   }
   void load_state(std::string_view state) override {
@@ -156,17 +170,12 @@ class CostAware final : public Policy, public ComparesWithLru {
     model.load(learned);
     CommonGaps gaps;
     gaps.load(learned);
-    const bool same_size = learned.get<std::uint32_t>() == runs_->capacity;
+    const bool same = loads_same_circumstances(learned);
     ShadowGuard guard;
     guard.load(learned);
-    OrderDuels duels;
-    duels.load(learned);
     learned.finish();
     learner_->go_on_from(std::move(model), gaps);
-    if (same_size) {  // who wins depends on the size
-      guard_ = guard;
-      learner_->duels() = duels;
-    }
+    if (same) guard_ = guard;
     set_order();
   }
 
@@ -195,6 +204,22 @@ class CostAware final : public Policy, public ComparesWithLru {
   std::size_t bytes() const override { return learner_->bytes() + scan_->bytes(); }
 
  private:
+  // What it depends on who wins, and in which units.
+  void save_circumstances(StateWriter& out) const {
+    out.put(runs_->capacity);
+    out.put(context_->block_tokens);
+    out.put(context_->p_star);
+    out.put(static_cast<std::uint8_t>(context_->rule));
+  }
+  bool loads_same_circumstances(StateReader& in) const {
+    const auto capacity = in.get<std::uint32_t>();
+    const auto block_tokens = in.get<std::uint32_t>();
+    const auto p_star = in.get<double>();
+    const auto rule = in.get<std::uint8_t>();
+    return capacity == runs_->capacity && block_tokens == context_->block_tokens && p_star == context_->p_star &&
+           rule == static_cast<std::uint8_t>(context_->rule);
+  }
+
   // Prefill time that hits of the running request save, ours and LRU's.
   void saved(double ours, double lru) {
     guard_.count(ours, lru);
@@ -221,7 +246,7 @@ class CostAware final : public Policy, public ComparesWithLru {
 
   VictimScan::Leaf leaf_of(RunId r) const {
     const ReleaseEvent& event = learner_->event(r);
-    return {event.released, event.pace, weight_of(r), favour_of(r), event.waiting.cls, r};
+    return {event.released, event.pace, weight_of(r), favour_of(r), event.waiting.cls, r, event.number};
   }
 
   // Blocks of a new run that LRU would have had.
@@ -284,6 +309,11 @@ BuiltinPolicy builtin::cost_aware() {
                       {"shrinkage", 15, 0, 1000, "releases at each age that a class borrows from its parent"},
                       {"forgetting", 0.97, 0.5, 1, "what is kept of the past every 300 requests"}}},
       [](std::span<const double> parameters) -> std::unique_ptr<Policy> {
+        for (const auto& [setting, name] : kChoices) {
+          if (parameters[setting] == std::floor(parameters[setting])) continue;
+          throw ConfigError("policy cost-aware: " + std::string(name) + "=" + std::to_string(parameters[setting]) +
+                            "; it must be a whole number");
+        }
         return std::make_unique<CostAware>(parameters);
       }};
 }

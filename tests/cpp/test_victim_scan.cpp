@@ -48,7 +48,13 @@ class Leaves {
     const RunId r = std::exchange(absent_[i], absent_.back());
     absent_.pop_back();
     const auto pace = static_cast<float>(std::exp(4 * draw() - 4));
-    known_[r] = {released, pace, pace * static_cast<float>(1 + 9 * draw()), 1, any_class(), r};
+    known_[r] = {released,
+                 pace,
+                 pace * static_cast<float>(1 + 9 * draw()),
+                 1,
+                 any_class(),
+                 r,
+                 static_cast<std::uint32_t>(static_cast<std::int64_t>(released * 1000))};
     scan_.add(known_[r]);
     present_.push_back(r);
   }

@@ -13,13 +13,21 @@ from kvopt.workload import StopReason, Trace
 BLOCK_TOKENS = 16
 
 
-def trace_of(chains: Sequence[Sequence[int]], gap: float = 1.0, output_tokens: ArrayLike = 64) -> Trace:
-    """One request a chain of block ids, `gap` seconds apart; answers of so many tokens, one number or [requests]."""
+def trace_of(
+    chains: Sequence[Sequence[int]],
+    gap: float = 1.0,
+    output_tokens: ArrayLike = 64,
+    together: int = 1,
+) -> Trace:
+    """One request a chain of block ids, `gap` seconds apart; answers of so many tokens, one number or [requests].
+
+    `together` requests at a time come at the time of the first of them.
+    """
     builder = PrefixTraceBuilder()
     for chain in chains:
         builder.append(np.array(chain, np.uint64))
     columns = {
-        "time": np.arange(len(chains)) * gap,
+        "time": np.arange(len(chains)) // together * (together * gap),
         "input_tokens": np.array([len(chain) for chain in chains], np.uint32) * BLOCK_TOKENS,
         "output_tokens": np.broadcast_to(np.asarray(output_tokens, np.uint32), len(chains)),
     }
@@ -29,6 +37,17 @@ def trace_of(chains: Sequence[Sequence[int]], gap: float = 1.0, output_tokens: A
 def chain(number: int, blocks: int) -> list[int]:
     """A chain that shares nothing with another number's; at most 100 blocks."""
     return [100 * number + block for block in range(blocks)]
+
+
+def recently_used(requests: int) -> list[list[int]]:
+    """The more recently a chain of six was used, the sooner it is again: LRU is right."""
+    draw = np.random.default_rng(1)
+    recent = list(range(400))
+    chains = []
+    for _ in range(requests):
+        recent.insert(0, recent.pop(min(int(draw.exponential(20)), 399)))
+        chains.append(chain(recent[0], 6))
+    return chains
 
 
 def loop(capacity: int, blocks: int, rounds: int) -> list[list[int]]:

@@ -19,12 +19,10 @@ def test_it_repeats_exactly() -> None:
     assert (rows[0].block_hit, rows[0].evictions) == (rows[1].block_hit, rows[1].evictions)
 
 
-@pytest.mark.parametrize(
-    "spec", ["cost-aware:cost=3", "cost-aware:guard=2", "cost-aware:ghosts=-1", "cost-aware:tool=1"]
-)
-def test_settings_out_of_range_are_refused(spec: str) -> None:
+@pytest.mark.parametrize("setting", ["cost=3", "cost=0.5", "guard=2", "ghosts=-1", "tool=1"])
+def test_settings_out_of_range_are_refused(setting: str) -> None:
     with pytest.raises(ConfigError, match="cost-aware"):
-        replay(trace_of(one_off(3)), [spec], [50])
+        replay(trace_of(one_off(3)), [f"cost-aware:{setting}"], [50])
 
 
 @pytest.mark.slow

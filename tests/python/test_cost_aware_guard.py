@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from adversaries import abrupt, lies, loop, loop_with_scan, one_off, trace_of, turncoats, uniform
+from adversaries import (
+    abrupt,
+    lies,
+    loop,
+    loop_with_scan,
+    one_off,
+    recently_used,
+    trace_of,
+    turncoats,
+    uniform,
+)
 from kvopt.cache import CacheManager
 from kvopt.policies import StopReason
 from kvopt.simulator import LruCurve, replay
@@ -56,6 +66,14 @@ def losses(trace: Trace, capacities: Sequence[int], policy: str = "cost-aware") 
 )
 def test_where_nothing_can_be_won(chains: list[list[int]], capacities: list[int]) -> None:
     assert losses(trace_of(chains), capacities) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("together", [20, 500, 20_000])
+def test_many_requests_at_one_time(together: int) -> None:
+    """A clock of whole minutes, or none at all: what LRU would evict first is then known by the order alone."""
+    trace = trace_of(recently_used(20_000), 0.5, together=together)
+    assert losses(trace, [50, 100, 200, 400]) == {}
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from adversaries import loop, recently_used, trace_of
 from command_line import fails, succeeds
 from kvopt._core import BlockPool, EnginePool, RequestInfo, StopReason
 from kvopt.cache import CacheManager
@@ -68,6 +70,30 @@ def test_a_learned_start_beats_a_cold_one() -> None:
     cold, warm = (replay(asked, ["lru", "cost-aware"], capacity, state=start) for start in (None, state))
     assert warm.row("cost-aware", capacity).cost_saved > cold.row("cost-aware", capacity).cost_saved + 0.003
     assert warm.row("lru", capacity).cost_saved == cold.row("lru", capacity).cost_saved
+
+
+@pytest.mark.slow
+def test_what_was_won_is_no_licence_to_lose() -> None:
+    """A loop, of which LRU hits nothing, and then what LRU is right about."""
+    asked = trace_of(recently_used(20_000))
+    for capacity in (100, 300):
+        state = learn(trace_of(loop(capacity, 6, 400)), "cost-aware", capacity)
+        result = replay(asked, ["lru", "cost-aware"], capacity, state=state)
+        assert result.row("cost-aware", capacity).cost_saved > result.row("lru", capacity).cost_saved - 0.003
+
+
+def test_who_never_comes_back_poisons_nothing(tmp_path: Path) -> None:
+    cache = CacheManager(60, "cost-aware")
+    draw = np.random.default_rng(1)
+    for request in range(2000):
+        keys = np.arange(6, dtype=np.uint64) + np.uint64(10 * draw.integers(0, 20))
+        gap = (math.inf, 1e300, 5.0)[request % 3]
+        allocation = cache.allocate(request, keys, now=float(request), session=request % 20, expected_gap=gap)
+        cache.commit(request, keys[allocation.hit :], now=float(request))
+        cache.free(request, now=float(request))
+    assert all(math.isfinite(value.cost) for value in cache.explain(now=2000.0).candidates)
+    cache.save_learned(tmp_path / "learned")
+    CacheManager(60, "cost-aware").load_learned(tmp_path / "learned")
 
 
 @pytest.fixture(scope="module")

@@ -47,6 +47,23 @@ def test_retention_asks_for_the_servers_own_costs() -> None:
     assert given["configuration"][1].endswith("waiting=returning")
 
 
+def test_a_learned_state_is_tried(tmp_path: Path) -> None:
+    from kvopt import _core
+
+    file = tmp_path / "learned"
+    asked = {"policy": "cost-aware", "policy_state": str(file)}
+    assert found({"policy": "cost-aware"})["learned state"] == ("note", "not kept")
+    assert found(asked)["learned state"] == ("ok", f"{file}, new")
+    state = _core.BlockPool(100, "cost-aware").save_state()
+    file.write_bytes(state)
+    assert found(asked)["learned state"] == ("ok", f"{file}, taken")
+    assert "guard=1" in found(asked | {"policy": "cost-aware:guard=0"})["learned state"][1]
+    file.write_bytes(state[:-1])
+    state_of_it, said = found(asked)["learned state"]
+    assert state_of_it == PROBLEM
+    assert "truncated" in said
+
+
 def test_what_would_fall_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import vllm
 

@@ -48,6 +48,9 @@ enum class Rule : std::uint8_t { kPrefix, kFlat };
 enum class DropReason : std::uint8_t { kCapacity, kExplicit, kCleared, kForgotten };
 inline constexpr std::size_t kDropReasons = 4;
 
+// Tokens: with less, costs of long prompts are out of range.
+inline constexpr double kLeastPStar = 1e-3;
+
 // What a policy is told of the pool that it serves.
 struct PolicyContext {
   const RunTable& runs;  // outlives the policy

@@ -27,12 +27,12 @@ DEFAULT_STEP_TOKENS = 2048
 
 
 def check_p_star(p_star: float) -> float:
-    """Return `p_star` (tokens) as a float; raise ConfigError unless it is a finite number above 0."""
+    """Return `p_star` (tokens) as a float; raise ConfigError unless it is a finite number, 0.001 or more."""
     if isinstance(p_star, bool) or not isinstance(p_star, (int, float, np.integer, np.floating)):
         raise ConfigError(f"p_star: {p_star!r} is not a number of tokens")
     value = float(p_star)
-    if not math.isfinite(value) or value <= 0.0:
-        raise ConfigError(f"p_star: {p_star!r} is not a finite number of tokens above 0")
+    if not math.isfinite(value) or value < 1e-3:
+        raise ConfigError(f"p_star: {p_star!r} is not a finite number of tokens, 0.001 or more")
     return value
 
 

@@ -9,7 +9,7 @@ import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kvopt.errors import ConfigError, PatchError
+from kvopt.errors import ConfigError, PatchError, PolicyStateError
 from kvopt.vllm.config import Config, parse_text, read_config
 from kvopt.vllm.patching import State, examine_patch
 from kvopt.vllm.versions import check_names, check_version, is_patched
@@ -150,6 +150,20 @@ def _recording(config: Config) -> Finding:
     return Finding("recording", OK, f"hashes only, to {config.record}, at most {config.record_limit} bytes")
 
 
+def _learned(config: Config) -> Finding:
+    if config.policy_state is None:
+        return Finding("learned state", NOTE, "not kept")
+    if ".py:" in config.policy:
+        return Finding("learned state", NOTE, f"{config.policy_state}: only a server can tell whether it is taken")
+    from kvopt.vllm.learned_state import check_file
+
+    try:
+        there = check_file(config.policy_state, config.policy)
+    except (PolicyStateError, OSError) as error:
+        return Finding("learned state", PROBLEM, str(error))
+    return Finding("learned state", OK, f"{config.policy_state}, {'taken' if there else 'new'}")
+
+
 def _policy(config: Config) -> Finding:
     from kvopt.policies.python_file import load_policy
 
@@ -160,4 +174,12 @@ def _policy(config: Config) -> Finding:
     return Finding("policy", OK, config.policy)
 
 
-_CHECKS: tuple[Callable[[Config], Finding], ...] = (_policy, _pool, _hashing, _retention, _metrics, _recording)
+_CHECKS: tuple[Callable[[Config], Finding], ...] = (
+    _policy,
+    _learned,
+    _pool,
+    _hashing,
+    _retention,
+    _metrics,
+    _recording,
+)

@@ -75,6 +75,22 @@ class LearnedState:
         self.loaded = True
 
 
+def check_file(path: str, policy: str) -> bool:
+    """Whether there is a file that a native `policy` would go on from; nothing is changed.
+
+    Raises PolicyStateError when the policy would refuse it; OSError when it cannot be read.
+    """
+    from kvopt import _core
+
+    if not Path(path).exists():
+        return False
+    try:
+        _core.BlockPool(2, policy).load_state(Path(path).read_bytes())
+    except PolicyStateError as error:
+        raise PolicyStateError(f"{path}: {error}") from None
+    return True
+
+
 def check_learner(name: str, policy: str, pool: str) -> None:
     """Raise ConfigError, which begins with `name`, when an engine with this policy and pool has nothing to keep."""
     from kvopt import _core
