@@ -208,16 +208,16 @@ class CostAware final : public Policy, public ComparesWithLru {
   void save_circumstances(StateWriter& out) const {
     out.put(runs_->capacity);
     out.put(context_->block_tokens);
-    out.put(context_->p_star);
+    out.put(1 / context_->p_star);  // which may be endless, and numbers of a state are not
     out.put(static_cast<std::uint8_t>(context_->rule));
   }
   bool loads_same_circumstances(StateReader& in) const {
     const auto capacity = in.get<std::uint32_t>();
     const auto block_tokens = in.get<std::uint32_t>();
-    const auto p_star = in.get<double>();
+    const auto per_p_star = in.get<double>();
     const auto rule = in.get<std::uint8_t>();
-    return capacity == runs_->capacity && block_tokens == context_->block_tokens && p_star == context_->p_star &&
-           rule == static_cast<std::uint8_t>(context_->rule);
+    return capacity == runs_->capacity && block_tokens == context_->block_tokens &&
+           per_p_star == 1 / context_->p_star && rule == static_cast<std::uint8_t>(context_->rule);
   }
 
   // Prefill time that hits of the running request save, ours and LRU's.

@@ -96,6 +96,15 @@ def test_who_never_comes_back_poisons_nothing(tmp_path: Path) -> None:
     CacheManager(60, "cost-aware").load_learned(tmp_path / "learned")
 
 
+def test_a_model_without_attention_can_be_kept() -> None:
+    pool = BlockPool(BLOCKS, POLICY, p_star=math.inf)
+    serve(pool, 0, 300)
+    state = pool.save_state()
+    again = BlockPool(BLOCKS, POLICY, p_star=math.inf)
+    again.load_state(state)
+    assert again.save_state() == state
+
+
 @pytest.fixture(scope="module")
 def learned() -> bytes:
     pool = BlockPool(BLOCKS, POLICY)
